@@ -194,6 +194,16 @@ impl RelationNames {
         self.relations.get(&rel)
     }
 
+    /// The catalog has a relation with these files, beyond doubt.
+    pub(crate) fn has(&self, rel: RelFileLocator) -> bool {
+        self.get(rel).is_some_and(RelationName::is_certain)
+    }
+
+    /// The name of a relation, or its numbers without one.
+    pub(crate) fn called(&self, rel: RelFileLocator) -> String {
+        self.full_name(rel).unwrap_or_else(|| rel.to_string())
+    }
+
     /// OID of the table that a relation is, or that it belongs to: an index of a TOAST table to the table with the values.
     pub(crate) fn table_of(&self, rel: RelFileLocator) -> Option<Oid> {
         let name = self.get(rel)?;

@@ -8,31 +8,12 @@ use crate::analysis::skipped::{Coverage, SkippedPart};
 use crate::analysis::wal::unreadable::{NeededWal, note_set};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::{Donor, DonorHost};
-use crate::cluster::wal::{
-    DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen, holds_no_wal,
-};
+use crate::cluster::wal::{DeniedFile, WalSet, WalSetError, WalSetOptions, WalSources, WatchOpen, holds_no_wal};
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::Lsn;
-
-/// The WAL that a check reads.
-#[derive(Debug, Default)]
-pub struct WalSources {
-    /// That of `pg_wal`.
-    pub own: Option<WalSet>,
-    /// Segments of `pg_wal` in versions that are not read here.
-    pub unknown_versions: Vec<UnknownVersionSegment>,
-    /// Files of `pg_wal`, or the directory, that the system does not let this user open.
-    pub denied: Vec<DeniedFile>,
-    /// WAL of `own`, WAL from elsewhere, and files in `pg_wal` that no server reads.
-    pub all: Option<WalSet>,
-    /// Where WAL must reach.
-    pub marks: WalMarks,
-    /// The user named WAL from elsewhere.
-    pub has_archive: bool,
-}
 
 impl WalSources {
     /// Opens the WAL of `data_dir`, which is needed from `redo_lsn` on, and with it what `elsewhere` names. What is odd about it goes to `findings` and

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::cluster_wal::WalSources;
 use super::dwb_source::DwbSource;
 use super::rebuild::BuiltPages;
 use crate::analysis::dwb::report::DwbReport;
@@ -23,6 +22,7 @@ use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::RelationPaths;
 use crate::cluster::settings::is_true;
+use crate::cluster::wal::WalSources;
 use crate::parsers::control::{ChecksumState, WAL_LEVEL_MINIMAL};
 use crate::repair::blocker::Blocker;
 use crate::report::Finding;

@@ -1,12 +1,14 @@
 //! All rules by which something is a finding, each declared where it is detected.
 
 use crate::analysis::dwb::{format, report};
-use crate::analysis::pages::{checksum_witness, other_kind, page_links, segment_check, short_relations};
+use crate::analysis::pages::{
+    checksum_witness, other_kind, page_links, relation_files, segment_check, short_relations,
+};
 use crate::analysis::start::{backup, belonging, cluster_condition, server_files};
 use crate::analysis::{innodb, wal};
 use crate::cluster::wal::notes;
 use crate::inspect::check::{commits, made_in_replay};
-use crate::inspect::{dwb_source, next, page_rules, rebuild, verify};
+use crate::inspect::{dwb_source, next, rebuild, verify};
 use crate::report::Rule;
 
 /// In the order of `docs/findings.md`.
@@ -29,7 +31,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         rebuild::RULES,
         next::RULES,
         segment_check::RULES,
-        page_rules::RULES,
+        relation_files::RULES,
         checksum_witness::RULES,
         page_links::RULES,
         super::wal::rules::RULES,

@@ -20,7 +20,6 @@ pub mod page_history;
 pub mod page_name;
 #[cfg(feature = "tables")]
 pub mod page_rows;
-pub(crate) mod page_rules;
 pub mod page_target;
 pub mod rebuild;
 pub mod repair;

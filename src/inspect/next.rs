@@ -252,7 +252,7 @@ fn subject(names: &RelationNames, by_oid: &OnceCell<ByOid>, rel: RelFileLocator)
             }
             _ => Owner::Unknown,
         },
-        name: names.full_name(rel).unwrap_or_else(|| rel.to_string()),
+        name: names.called(rel),
         database: names.database(rel.db_oid).map(str::to_owned),
         sql_name: name.schema.as_ref().map(|schema| format!("{}.{}", quoted_name(schema), quoted_name(&name.relation))),
         is_catalog: is_catalog(name),

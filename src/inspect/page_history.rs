@@ -94,7 +94,7 @@ impl PageHistory {
 
     /// How a page's relation is called: by name where there is one, else by its numbers.
     pub fn called(&self, page: PageId) -> String {
-        self.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
+        self.names.called(page.rel)
     }
 
     /// Name of a page's relation, where it is known.

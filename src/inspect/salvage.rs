@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::check::{CheckRequest, Stage, Watch, check};
-use super::cluster_wal::{WalSources, refuse_without_wal};
+use super::cluster_wal::refuse_without_wal;
 use super::error::InspectError;
 use super::examination::Examination;
 use super::rebuild::ReplayOptions;
@@ -19,7 +19,7 @@ use crate::analysis::wal::row_facts::{MAX_KEPT_BYTES, PageLogs, RowFacts, Wanted
 use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tail::ends_in_last_file;
 use crate::analysis::wal::walk::WalkEnd;
-use crate::cluster::wal::WalSet;
+use crate::cluster::wal::{WalSet, WalSources};
 use crate::output::salvage_text::{report_markdown, tables_csv, write_salvage_machine};
 use crate::output::sink::Machine;
 use crate::parsers::wal::block::Keep;

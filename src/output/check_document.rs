@@ -216,7 +216,7 @@ impl CheckText<'_> {
 
     /// How a page's relation is called: by name where there is one, else by its numbers.
     fn called(&self, page: PageId) -> String {
-        self.cluster.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
+        self.cluster.names.called(page.rel)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod page_mask;
 pub(crate) mod page_read;
 pub mod page_rows;
 pub mod page_scan;
+pub(crate) mod relation_files;
 pub(crate) mod segment_check;
 pub(crate) mod select;
 pub(crate) mod short_relations;

@@ -6,9 +6,9 @@ mod input;
 mod read_wal;
 mod weigh;
 
-pub use self::input::{
-    CheckInput, ClusterInput, DwbInput, NameInput, ScanInput, Scope, Stage, StageWatch, WalInput, Witnesses,
-};
+pub use self::input::Stage;
+pub(crate) use self::input::{Found, StageWatch, Witnesses};
+pub use super::case::Scope;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::input::CheckProgress;
 use self::read_wal::{WalQuestion, WalRead, read_wal, sift};
 use self::weigh::{DoubtSources, doubts_of_cluster, weigh_tables};
+use super::case::Case;
 use super::outlook::{Outlook, StartConditions};
 use super::survey::{Context, PageReport};
 use crate::analysis::changes::history::{Interest, WalHistory};
@@ -29,6 +30,7 @@ use crate::analysis::dwb::slot_facts::WritePath;
 use crate::analysis::dwb::slots::{CompareRules, SlotRef, compare_slots, slots_of};
 use crate::analysis::pages::page_links::BrokenLink;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
+use crate::analysis::start::cluster_condition::Obstacle;
 use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::start::missing_wal::WalNames;
 use crate::analysis::start::replay::Replay;
@@ -58,39 +60,40 @@ pub struct CheckReport {
     pub coverage: Coverage,
 }
 
-/// Runs the check. `watch` gets the stage and its progress, and can interrupt.
-pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
-    let CheckInput { jobs, scope, cluster, dwb, wal, donors, scan, names, will_rebuild, mut coverage } = input;
-    let (set, staleness) = (dwb.set, dwb.staleness);
+/// Judges the pages of a case. `watch` gets the stage and its progress, and can interrupt.
+pub(crate) fn check(case: &Case<'_>, donors: &mut [Donor], found: Found<'_>, watch: StageWatch<'_>) -> CheckReport {
+    let Found { suspects, zeroed, named, impossible, witnesses, proofs, slots, obstacle, of_pages, mut coverage } =
+        found;
+    let scope = case.scope;
     let progress = CheckProgress::new(watch, coverage.is_interrupted());
 
-    let compared = compare(dwb, scan.suspects, scope, &cluster, jobs, &progress);
+    let compared = compare(case, slots, suspects, &progress);
     coverage.append_once(compared.coverage);
     let (slots, mut suspects) = (compared.slots, compared.suspects);
 
     if !donors.is_empty() {
         // Where an older copy has content that nothing removed since, zeros are damage, even if no record is left of it.
-        suspects.extend(zeroed_suspects(&scan.zeroed, &suspects, &mut coverage));
+        suspects.extend(zeroed_suspects(&zeroed, &suspects, &mut coverage));
     }
-    let zeroed = cluster.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&scan.zeroed, redo_lsn));
-    let question = first_question(&suspects, &slots, scope, &cluster, names.exists);
-    let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !scan.impossible.contains_key(&page);
+    let zeroed = case.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&zeroed, redo_lsn));
+    let question = first_question(case, &suspects, &slots);
+    let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !impossible.contains_key(&page);
     let may_sift = |page: PageId| is_plain(page) && !suspects.contains_key(&page);
-    let sieve = if donors.is_empty() && scope == Scope::All { sieve(scan.proofs, &cluster, &may_sift) } else { None };
+    let sieve = if donors.is_empty() && scope == Scope::All { sieve(proofs, case, &may_sift) } else { None };
     let question = WalQuestion { zeroed, sieve, ..question };
     let read = if progress.is_broken_off() {
-        WalRead::nothing(&cluster, question)
+        WalRead::nothing(case, question)
     } else {
-        let first = read_wal(&wal, &cluster, question, jobs, &progress);
-        let mut further = find_further(&first, &cluster);
+        let first = read_wal(case, question, &progress);
+        let mut further = find_further(&first, case);
         coverage.append_once(further.coverage);
         // Slots and older copies are images, too, and links name pages.
         let has_donors = !donors.is_empty();
         let (plain, others): (Vec<PageOnDisk>, Vec<_>) =
             further.touched.into_iter().partition(|own| !has_donors && is_plain(own.page));
-        let with_base = |own: PageOnDisk| own.built_at(&scan.proofs.bases);
+        let with_base = |own: PageOnDisk| own.built_at(&proofs.bases);
         let plain = plain.into_iter().map(with_base).collect();
-        let sifted = sift(plain, &first, &wal, &cluster, jobs, &progress);
+        let sifted = sift(plain, &first, case, &progress);
         let touched = others.into_iter().map(|own| own.page).chain(sifted).chain(further.contradicted);
         further.suspects.extend(touched.map(|page| (page, Suspicion::Differs)));
         if further.suspects.is_empty() {
@@ -99,62 +102,48 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
             // What WAL says of these pages is read now, together with all the rest.
             let rels: FxHashSet<RelFileLocator> = further.suspects.iter().map(|(page, _)| page.rel).collect();
             suspects.extend(further.suspects);
-            let should_exist = |rel| (names.exists)(rel) || rels.contains(&rel);
-            read_wal(&wal, &cluster, WalQuestion::about(&suspects, &slots, &should_exist), jobs, &progress)
+            let should_exist = |rel| case.names.has(rel) || rels.contains(&rel);
+            read_wal(case, WalQuestion::about(&suspects, &slots, &should_exist), &progress)
         }
     };
     let WalRead { mut replay, history, interest, coverage: unread, .. } = read;
     coverage.append_once(unread);
     gather(donors, &suspects, &mut coverage);
 
-    let wal_names = wal.all.or(wal.own).map(WalNames::of);
+    let wal_names = case.wal.most().map(WalNames::of);
     let context = Context {
-        pages: cluster.pages,
-        dwb: set,
-        staleness,
+        case,
         donors,
-        block_size: cluster.block_size,
-        checksums: cluster.has_checksums,
-        lowest_wal_lsn: cluster.lowest_wal_lsn,
         replay: &replay,
         history: &history,
         interest: &interest,
         wal_names: wal_names.as_ref(),
-        dwb_doubts: &staleness.doubts(),
-        exists: names.exists,
-        proofs: scan.proofs,
-        impossible: scan.impossible,
+        dwb_doubts: &case.dwb.staleness.doubts(),
+        proofs,
+        impossible,
         named: BTreeMap::new(),
         specials: RefCell::default(),
         unread: RefCell::default(),
     };
     let keep_all = matches!(scope, Scope::Page(_));
-    let judged =
-        judge_pages(&Suspects { pages: &suspects, slots: &slots, named: scan.named, keep_all }, context, &progress);
+    let judged = judge_pages(&Suspects { pages: &suspects, slots: &slots, named, keep_all }, context, &progress);
     coverage.append_once(judged.coverage);
     let is_broken_off = progress.is_broken_off();
     if is_broken_off {
         coverage.skip_once(SkippedPart::RestOfCheck, SkipReason::Interrupted(Lacking::Pages));
     }
     let mut pages = judged.pages;
-    let sources = DoubtSources {
-        newest_written: compared.newest_written,
-        witnesses: scan.witnesses,
-        pages: &pages,
-        called: names.called,
-        will_rebuild,
-        is_broken_off,
-    };
-    replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
+    let sources = DoubtSources { newest_written: compared.newest_written, witnesses, pages: &pages, is_broken_off };
+    replay.doubts = doubts_of_cluster(case, &replay, sources, &mut coverage);
     pages.iter_mut().for_each(|page| page.weigh(&replay.doubts));
     if scope != Scope::All {
         // For sound pages alone nothing else was read.
         let unread = [Doubt::PagesNotRead { why: NotRead::PageIsSound }];
         pages.iter_mut().filter(|page| !page.is_wrong).for_each(|page| page.verdict.weigh(&unread));
     }
-    weigh_tables(&mut pages, &names);
+    weigh_tables(&mut pages, &case.names);
 
-    let outlook = predict(&pages, &replay, &cluster, scope);
+    let outlook = predict(&pages, &replay, case, (obstacle, of_pages));
     let slots = name_slots(slots, &pages, &history);
     CheckReport { replay, pages, slots, outlook, history, interest, coverage }
 }
@@ -194,16 +183,10 @@ fn gather(donors: &mut [Donor], suspects: &BTreeMap<PageId, Suspicion>, coverage
 }
 
 /// The first question to WAL: everything about the suspects, and everything that shows new suspects.
-fn first_question(
-    suspects: &BTreeMap<PageId, Suspicion>,
-    slots: &[SlotRef],
-    scope: Scope,
-    cluster: &ClusterInput<'_>,
-    exists: &dyn Fn(RelFileLocator) -> bool,
-) -> WalQuestion {
+fn first_question(case: &Case<'_>, suspects: &BTreeMap<PageId, Suspicion>, slots: &[SlotRef]) -> WalQuestion {
     WalQuestion {
-        needed: cluster.replay.redo_lsn.filter(|_| scope == Scope::All).map(Needed::from),
-        ..WalQuestion::about(suspects, slots, exists)
+        needed: case.replay.redo_lsn.filter(|_| case.scope == Scope::All).map(Needed::from),
+        ..WalQuestion::about(suspects, slots, &|rel| case.names.has(rel))
     }
 }
 
@@ -217,31 +200,28 @@ struct Compared {
     coverage: Coverage,
 }
 
-/// Compares the slots of all pages in `scope`. `suspects` is what was found before: it says more than "differs".
+/// Compares the slots of all pages in the scope. `suspects` is what was found before: it says more than "differs".
 fn compare(
-    dwb: DwbInput<'_>,
+    case: &Case<'_>,
+    mut slots: Vec<SlotRef>,
     mut suspects: BTreeMap<PageId, Suspicion>,
-    scope: Scope,
-    cluster: &ClusterInput<'_>,
-    jobs: usize,
     progress: &CheckProgress<'_>,
 ) -> Compared {
     let mut coverage = Coverage::default();
-    let mut slots = dwb.slots;
-    let newest_written = newest_written(dwb.set, &slots, cluster.pages, &mut coverage);
-    slots.retain(|slot| scope.takes(slot.page));
+    let newest_written = newest_written(case.dwb_set, &slots, &case.pages, &mut coverage);
+    slots.retain(|slot| case.scope.takes(slot.page));
     let rules = CompareRules {
-        block_size: cluster.block_size,
-        checksums: cluster.has_checksums,
-        redo_lsn: cluster.replay.redo_lsn,
-        jobs,
+        block_size: case.files.block_size,
+        checksums: case.has_checksums,
+        redo_lsn: case.replay.redo_lsn,
+        jobs: case.jobs,
     };
     let mut compared = 0_u64;
     let watch = |bytes| {
         compared = compared.saturating_add(bytes);
         progress.at(Stage::Slots, compared).is_continue()
     };
-    compare_slots(dwb.set, &mut slots, cluster.pages, &rules, &mut coverage, watch, |page, suspicion| {
+    compare_slots(case.dwb_set, &mut slots, &case.pages, &rules, &mut coverage, watch, |page, suspicion| {
         suspects.entry(page).or_insert(suspicion);
     });
     Compared { slots, suspects, newest_written, coverage }
@@ -295,8 +275,8 @@ struct PageReader<'a> {
 }
 
 impl<'a> PageReader<'a> {
-    fn new(cluster: &ClusterInput<'a>, next_xid: u32) -> Self {
-        Self { pages: cluster.pages, bytes: vec![0; cluster.block_size], next_xid }
+    fn new(case: &'a Case<'_>, next_xid: u32) -> Self {
+        Self { pages: &case.pages, bytes: vec![0; case.files.block_size], next_xid }
     }
 
     /// `None` for pages of zeros, and for those that cannot be read, which is reported where all pages are read.
@@ -307,28 +287,28 @@ impl<'a> PageReader<'a> {
 }
 
 /// Where no checksum protects pages: a sieve for those that recovery replays, as far as they are known before WAL is read.
-fn sieve(proofs: &Proofs, cluster: &ClusterInput<'_>, may_sift: &dyn Fn(PageId) -> bool) -> Option<Sieve> {
-    let (redo_lsn, next_xid) = cluster.replay.redo_lsn.zip(cluster.replay.next_xid)?;
-    let mut reader = PageReader::new(cluster, next_xid);
+fn sieve(proofs: &Proofs, case: &Case<'_>, may_sift: &dyn Fn(PageId) -> bool) -> Option<Sieve> {
+    let (redo_lsn, next_xid) = case.replay.redo_lsn.zip(case.replay.next_xid)?;
+    let mut reader = PageReader::new(case, next_xid);
     let touched = proofs.touched.iter().copied().filter(|page| may_sift(*page));
     let wanted: Vec<PageOnDisk> =
         touched.filter_map(|page| Some(reader.read(page)?.built_at(&proofs.bases))).take(MAX_TOUCHED).collect();
-    let is_any = !cluster.has_checksums && !wanted.is_empty() && cluster.replay.recovery.replays();
-    is_any.then(|| Sieve::new(wanted, cluster.pages, cluster.block_size, (redo_lsn, next_xid)))
+    let is_any = !case.has_checksums && !wanted.is_empty() && case.replay.recovery.replays();
+    is_any.then(|| Sieve::new(wanted, &case.pages, case.files.block_size, (redo_lsn, next_xid)))
 }
 
 /// Finds missing pages that recovery needs, zeroed pages that had content, and where no checksum protects them all that replay
 /// touches.
-fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
+fn find_further(read: &WalRead, case: &Case<'_>) -> Further {
     let mut coverage = Coverage::default();
-    let (pages, block_size) = (cluster.pages, cluster.block_size);
+    let (pages, block_size) = (&case.pages, case.files.block_size);
     let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
     let (mut touched, mut contradicted, mut count) = (Vec::new(), Vec::new(), 0_usize);
-    if let Some(needed) = needed.filter(|_| !cluster.has_checksums) {
+    if let Some(needed) = needed.filter(|_| !case.has_checksums) {
         let sifted = read.sifted.as_ref();
         let waiting = sifted.map_or(&[][..], |sifted| &sifted.waiting);
         let waiting: FxHashMap<PageId, &PageOnDisk> = waiting.iter().map(|own| (own.page, own)).collect();
-        let mut reader = PageReader::new(cluster, read.replay.next_xid.unwrap_or_default());
+        let mut reader = PageReader::new(case, read.replay.next_xid.unwrap_or_default());
         for page in needed.touched() {
             match (sifted.filter(|sifted| sifted.all.contains(&page)), waiting.get(&page)) {
                 (Some(_), Some(own)) => touched.push((*own).clone()),
@@ -387,7 +367,7 @@ fn judge_pages(suspects: &Suspects<'_>, mut context: Context<'_>, progress: &Che
     let first_named = others.len();
     for (done, (page, suspicion)) in others.into_iter().chain(named).enumerate() {
         if done == first_named {
-            context.named = believed(suspects.named, &pages, context.checksums);
+            context.named = believed(suspects.named, &pages, context.case.has_checksums);
         }
         match context.examine(*page, *suspicion, slots_of(suspects.slots, *page)) {
             Ok(found) => pages.extend(Some(found).filter(|found| found.is_wrong || suspects.keep_all)),
@@ -415,15 +395,20 @@ fn believed(
     named.iter().filter_map(|(page, links)| Some((*page, best(links)?))).collect()
 }
 
-fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterInput<'_>, scope: Scope) -> Outlook {
+fn predict(
+    pages: &[PageReport],
+    replay: &Replay,
+    case: &Case<'_>,
+    (obstacle, of_pages): (Option<Obstacle>, &[(PageId, Obstacle)]),
+) -> Outlook {
     let given = StartConditions {
-        scope,
-        may_be_running: cluster.may_be_running,
-        has_dwb: cluster.uses_dwb,
-        applies_first: cluster.applies_first,
-        checksums: cluster.has_checksums,
-        obstacle: cluster.obstacle,
-        of_pages: cluster.of_pages.to_vec(),
+        scope: case.scope,
+        may_be_running: case.may_be_running(),
+        has_dwb: case.uses_dwb,
+        applies_first: case.applies_first,
+        checksums: case.has_checksums,
+        obstacle,
+        of_pages: of_pages.to_vec(),
     };
     Outlook::of(pages, replay, given)
 }

@@ -264,7 +264,7 @@ impl Context<'_> {
             .then_some(Objection::ImageAllZero)
             .or_else(|| is_unlogged.then_some(Objection::UnloggedInDonor))
             .or_else(|| switch_lsn.map(|switch_lsn| Objection::DonorAfterSwitch { page_lsn, switch_lsn }))
-            .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
+            .or_else(|| not_a_map(page.fork, header.as_ref(), self.case.files.block_size))
             .or_else(|| self.other_kind(page, header.as_ref()))
             .or_else(other_block);
         // What is damaged itself says nothing of where the sectors on disk come from.

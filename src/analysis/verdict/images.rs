@@ -22,7 +22,7 @@ use crate::analysis::wal::walk::walk_run;
 use crate::cluster::donor::{Donor, DonorRead};
 use crate::cluster::dwb_files::{DwbSet, SlotReadError};
 use crate::cluster::open::AccessError;
-use crate::cluster::page_source::PageRead;
+use crate::cluster::page_source::{PageRead, PageSource};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::dwb::CrcVerdict;
 use crate::parsers::image::{ImageDecoder, ImageError, ready_page};
@@ -46,12 +46,12 @@ impl Context<'_> {
         let mut all_read = true;
         let mut buf = Vec::new();
         for slot in slots {
-            let Some(file) = self.dwb.files.get(slot.file) else { continue };
+            let Some(file) = self.case.dwb_set.files.get(slot.file) else { continue };
             let Some(read) = self.read_slot(slot, &mut buf) else {
                 all_read = false;
                 continue;
             };
-            if read.image.len() != self.block_size {
+            if read.image.len() != self.case.files.block_size {
                 continue;
             }
             let header = PageHeader::decode(0, read.image).ok();
@@ -59,10 +59,10 @@ impl Context<'_> {
             let flaws = condition.damage().map_or_else(Vec::new, |damage| damage.flaws().collect());
             let objection = (condition == PageCondition::Zeroed)
                 .then_some(Objection::ImageAllZero)
-                .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
+                .or_else(|| not_a_map(page.fork, header.as_ref(), self.case.files.block_size))
                 .or_else(|| self.other_kind(page, header.as_ref()));
             // Under its lock a page gets its checksum: an image without was not written by such a server.
-            let is_unsigned = read.layout.copies_under_lock() && self.checksums && slot.path.is_none();
+            let is_unsigned = read.layout.copies_under_lock() && self.case.has_checksums && slot.path.is_none();
             let objection = objection.or_else(|| {
                 let is_wrong = is_unsigned && !header.as_ref().is_some_and(PageHeader::is_new);
                 is_wrong.then_some(Objection::ChecksumWrong)
@@ -86,7 +86,7 @@ impl Context<'_> {
                 open.extend(self.other_fork(page, slot.page_lsn, header.as_ref()));
             }
             let marks = SectorMarks::of(read.image);
-            let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
+            let rejected = PageCondition::of(read.image, page.fork, page.block, self.case.has_checksums);
             held.push(HeldSlot {
                 file: slot.file,
                 index: slot.index,
@@ -101,7 +101,7 @@ impl Context<'_> {
                     slot_index: slot.index,
                     slot_id: slot.slot_id,
                     slot_lsn: slot.slot_lsn,
-                    batch: self.staleness.verdict(slot.file, slot.index),
+                    batch: self.case.dwb.staleness.verdict(slot.file, slot.index),
                     path: slot.path,
                     is_verified: slot.is_verified,
                     knowledge: file.directory.knowledge(),
@@ -116,7 +116,7 @@ impl Context<'_> {
             });
         }
         // Where one of its slots cannot be read, nobody knows which the server would take.
-        let taken = self.staleness.server_choice(&held).filter(|_| all_read);
+        let taken = self.case.dwb.staleness.server_choice(&held).filter(|_| all_read);
         (candidates, taken)
     }
 
@@ -196,7 +196,7 @@ impl Context<'_> {
 
     /// Objection to an image whose special space is not that of the other pages of its fork.
     pub(crate) fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<Objection> {
-        let own = self.block_size.checked_sub(usize::from(header?.special))?;
+        let own = self.case.files.block_size.checked_sub(usize::from(header?.special))?;
         let expected = self.special_of(page)?;
         (own != expected).then_some(Objection::OtherSpecialSpace { own, expected })
     }
@@ -206,17 +206,18 @@ impl Context<'_> {
         if let Some(known) = self.specials.borrow().get(&(page.rel, page.fork)) {
             return *known;
         }
-        let mut buf = vec![0; self.block_size];
+        let mut buf = vec![0; self.case.files.block_size];
         let near = [0, page.block.wrapping_sub(1), page.block.saturating_add(1), page.block.saturating_add(2)];
         let found = near.into_iter().filter(|block| *block != page.block).find_map(|block| {
             let other = PageId { block, ..page };
-            let read = self.pages.read_page(other, &mut buf).map_err(|error| {
+            let read = self.case.pages.read_page(other, &mut buf).map_err(|error| {
                 self.unread.borrow_mut().skip_once(PageId { block, ..page }, error);
             });
             let whole = read == Ok(PageRead::Whole);
-            let sound = whole && PageCondition::of(&buf, page.fork, block, self.checksums) == PageCondition::Sound;
+            let sound =
+                whole && PageCondition::of(&buf, page.fork, block, self.case.has_checksums) == PageCondition::Sound;
             let header = PageHeader::decode(0, &buf).ok().filter(|_| sound)?;
-            self.block_size.checked_sub(usize::from(header.special))
+            self.case.files.block_size.checked_sub(usize::from(header.special))
         });
         self.specials.borrow_mut().insert((page.rel, page.fork), found);
         found

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod candidate;
+pub mod case;
 pub mod check;
 pub(crate) mod donor_proof;
 pub mod evidence;

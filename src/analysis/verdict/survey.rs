@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged};
+use super::case::Case;
 use super::donor_proof::{PageOfNoDonor, donors_without};
 use super::judge::{PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::rebuild::{BuildFailure, NotRebuildable, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild};
@@ -18,7 +19,7 @@ use crate::analysis::changes::needed::{OnStart, Suspicion};
 use crate::analysis::changes::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slots::SlotRef;
-use crate::analysis::dwb::staleness::{Confidence, Staleness};
+use crate::analysis::dwb::staleness::Confidence;
 use crate::analysis::pages::page_check::{PageCondition, PageDamage};
 use crate::analysis::pages::page_links::BrokenLink;
 use crate::analysis::skipped::{Coverage, SkippedPart};
@@ -26,7 +27,6 @@ use crate::analysis::start::doubt::Doubt;
 use crate::analysis::start::missing_wal::WalNames;
 use crate::analysis::start::replay::Replay;
 use crate::cluster::donor::{Donor, DonorRead};
-use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::checksum::page_checksum;
@@ -39,14 +39,9 @@ const MAX_FLIPPED_BITS: u32 = 2;
 
 /// Everything that pages are judged by.
 pub(crate) struct Context<'a> {
-    pub pages: &'a dyn PageSource,
-    pub dwb: &'a DwbSet,
-    pub staleness: &'a Staleness,
+    pub case: &'a Case<'a>,
     pub donors: &'a [Donor],
-    /// Bytes of a page.
-    pub block_size: usize,
-    pub checksums: bool,
-    pub lowest_wal_lsn: Lsn,
+    /// The prediction of recovery, with what WAL says.
     pub replay: &'a Replay,
     /// History of the pages of `interest`.
     pub history: &'a WalHistory,
@@ -55,8 +50,6 @@ pub(crate) struct Context<'a> {
     pub wal_names: Option<&'a WalNames>,
     /// Doubts about images of the double write buffer.
     pub dwb_doubts: &'a [Doubt],
-    /// Whether the catalog has a relation with these files, beyond doubt.
-    pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// Proofs by replay of pages without checksums.
     pub proofs: &'a Proofs,
     /// Pages of a cluster without checksums that name pages of their index that cannot have been.
@@ -188,7 +181,7 @@ impl Context<'_> {
     /// When the page cannot be read.
     pub fn examine(&self, page: PageId, suspicion: Suspicion, slots: &[SlotRef]) -> Result<PageReport, AccessError> {
         let disk = self.read_disk(page)?;
-        let is_unlogged = page.fork != ForkNumber::Init && self.pages.has_fork(page.rel, ForkNumber::Init)?;
+        let is_unlogged = page.fork != ForkNumber::Init && self.case.pages.has_fork(page.rel, ForkNumber::Init)?;
         let events = self.interest.index_of(page).map_or(&[][..], |index| self.history.events(index));
         let (mut candidates, server_takes) = self.dwb_candidates(page, &disk, slots);
         candidates.extend(self.wal_candidates(page, &disk));
@@ -204,13 +197,14 @@ impl Context<'_> {
             replay: self.replay,
             history: self.history,
             events,
-            lowest_wal_lsn: self.lowest_wal_lsn,
+            lowest_wal_lsn: self.case.lowest_wal_lsn,
             disk_lsn: disk.lsn,
             dwb_doubts: self.dwb_doubts,
         };
         let mut verdict = judge_page(&subject, candidates, &evidence);
         let found = self.judge_disk(page, suspicion, &disk, &subject, tear.as_ref(), &verdict, slots);
-        let stand_in = StandIn::of(page, &verdict.on_start, self.replay, self.block_size, self.checksums);
+        let stand_in =
+            StandIn::of(page, &verdict.on_start, self.replay, self.case.files.block_size, self.case.has_checksums);
         let mut damage: Vec<Symptom> =
             disk.condition.damage().into_iter().flat_map(PageDamage::flaws).map(Symptom::Flaw).collect();
         let is_wrong = found.is_some();
@@ -223,11 +217,11 @@ impl Context<'_> {
         // A page that replay builds has no header yet when the crash cuts its first write: no evidence is lost by that.
         let is_headless = is_cut || disk.marks.is_zero(0);
         // Without checksums a link may itself be damage: then it names a page that never was.
-        let is_only_named = !self.checksums && self.named.contains_key(&page);
+        let is_only_named = !self.case.has_checksums && self.named.contains_key(&page);
         let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
         let rebuild = (is_wrong && verdict.wants_rebuild())
             .then(|| self.plan_rebuild(&subject, &verdict, &evidence, &donor_gaps));
-        let is_taken = server_rejects && server_takes.is_some() && self.staleness.applies_first();
+        let is_taken = server_rejects && server_takes.is_some() && self.case.dwb.staleness.applies_first();
         let is_overwritten = is_taken && verdict.on_start != OnStart::Harmless;
         Ok(PageReport {
             page,
@@ -291,7 +285,7 @@ impl Context<'_> {
     /// Judgement of a page that nothing contradicts, with its confidence. Without a checksum only an image that it
     /// equals byte for byte proves it whole.
     fn without_damage(&self, disk: &Disk, subject: &PageFacts, verdict: &PageVerdict) -> (Reason, Confidence) {
-        if self.checksums || disk.read != PageRead::Whole {
+        if self.case.has_checksums || disk.read != PageRead::Whole {
             return (Reason::NothingWrong, Confidence::Proven);
         }
         let is_whole = |judged: &&Judged| {
@@ -308,13 +302,13 @@ impl Context<'_> {
     }
 
     fn read_disk(&self, page: PageId) -> Result<Disk, AccessError> {
-        let mut bytes = vec![0; self.block_size];
-        let read = self.pages.read_page(page, &mut bytes)?;
-        let condition = PageCondition::of(&bytes, page.fork, page.block, self.checksums);
+        let mut bytes = vec![0; self.case.files.block_size];
+        let read = self.case.pages.read_page(page, &mut bytes)?;
+        let condition = PageCondition::of(&bytes, page.fork, page.block, self.case.has_checksums);
         let header = PageHeader::decode(0, &bytes).ok();
         let sane =
             header.filter(|header| header.faults(bytes.len()).is_empty() && header.oddities(bytes.len()).is_empty());
-        let lsn = sane.map(|header| header.lsn).filter(|lsn| *lsn >= self.lowest_wal_lsn);
+        let lsn = sane.map(|header| header.lsn).filter(|lsn| *lsn >= self.case.lowest_wal_lsn);
         let is_map_without = page.fork == ForkNumber::Fsm && sane.is_some_and(|header| header.lsn == Lsn::INVALID);
         let has_lsn = lsn.is_some() || is_map_without;
         let marks = SectorMarks::of(&bytes);
@@ -322,7 +316,7 @@ impl Context<'_> {
     }
 
     fn map_of(&self, disk: &Disk, candidates: &[Candidate]) -> Option<TearMap> {
-        let zero = SectorMarks::zero(self.block_size);
+        let zero = SectorMarks::zero(self.case.files.block_size);
         let mut images: Vec<MapImage<'_>> = candidates
             .iter()
             .map(|candidate| MapImage { marks: &candidate.marks, lsn: Some(candidate.page_lsn) })
@@ -366,10 +360,10 @@ impl Context<'_> {
             return absent.map(|_| disproof.judgement());
         }
         if let (Some(word), Some(link)) = (absent, named) {
-            let is_proven = link.is_settled && self.checksums;
+            let is_proven = link.is_settled && self.case.has_checksums;
             let strength = if is_proven { Confidence::Proven } else { Confidence::Likely };
             let doubt = Symptom::NamingPageMayBeDamaged { block: link.by.page.block };
-            let more = Some(doubt).filter(|_| !self.checksums);
+            let more = Some(doubt).filter(|_| !self.case.has_checksums);
             return Some((word, strength, [Symptom::BrokenLink(*link)].into_iter().chain(more).collect()));
         }
         match (&disk.condition, disk.read) {
@@ -397,14 +391,14 @@ impl Context<'_> {
             (PageCondition::Zeroed, _) => {
                 proven_missing.then(|| (Comparison::Zeroed, Confidence::Likely, vec![Symptom::ZeroedContent]))
             }
-            (PageCondition::Sound, _) if self.checksums && self.proofs.wrong.contains_key(&page) => {
+            (PageCondition::Sound, _) if self.case.has_checksums && self.proofs.wrong.contains_key(&page) => {
                 self.proofs.wrong.get(&page).map(Disproof::judgement)
             }
             (PageCondition::Sound, _) if suspicion == Suspicion::LostWrite => {
                 let reported = proven_missing && !subject.is_unlogged && disk.lsn.is_some();
                 reported.then(|| (Comparison::DiskOlder, Confidence::Likely, vec![Symptom::LostWrite]))
             }
-            (PageCondition::Sound, _) if !self.checksums && !subject.is_unlogged => {
+            (PageCondition::Sound, _) if !self.case.has_checksums && !subject.is_unlogged => {
                 self.judge_unchecked(page, disk, tear, slots, &verdict.candidates)
             }
             (PageCondition::Sound, _) => None,
@@ -433,7 +427,7 @@ impl Context<'_> {
 
     /// True for a page of a relation that the catalog has and whose end WAL does not give.
     fn should_exist(&self, page: PageId) -> bool {
-        (self.exists)(page.rel) && !self.history.file_events(page).any(|event| event.ends(page))
+        self.case.names.has(page.rel) && !self.history.file_events(page).any(|event| event.ends(page))
     }
 
     /// True when an image proves that the page on disk lacks something: the image is safe, or WAL shows a change after
@@ -472,7 +466,7 @@ impl Context<'_> {
         let checksum_fits = tear.direction == TearDirection::Head
             && newer.and_then(|judged| self.image_of(&judged.candidate.source, page)).is_some_and(|image| {
                 let stored = PageHeader::decode(0, &disk.bytes).map_or(0, |header| header.checksum);
-                self.checksums && stored == page_checksum(&image, page.block)
+                self.case.has_checksums && stored == page_checksum(&image, page.block)
             });
         let strength = match tear.direction {
             _ if tear.is_explained || checksum_fits => Confidence::Proven,
@@ -511,7 +505,7 @@ impl Context<'_> {
     }
 
     fn read_slot_at<'b>(&self, file: usize, index: u64, buf: &'b mut Vec<u8>) -> Option<Slot<'b>> {
-        let file = self.dwb.files.get(file)?;
+        let file = self.case.dwb_set.files.get(file)?;
         match file.read_slot(index, buf) {
             Ok(slot) => Some(slot),
             Err(error) => {

@@ -19,6 +19,7 @@ pub(crate) mod notes;
 mod set;
 pub(super) mod tar;
 
+use super::wal_marks::WalMarks;
 pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
 pub use candidates::{DeniedFile, UnknownVersionSegment};
 pub use choose::WalSegmentFile;
@@ -27,3 +28,27 @@ pub use directory::holds_no_wal;
 pub use notes::{MAX_NOTES_OF_A_KIND, NoteKind, NoteLevel, SetNote};
 pub use set::WalSet;
 pub use set::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalOrigin, WalSetError, WalSetOptions, WatchOpen};
+
+/// The WAL that a check reads.
+#[derive(Debug, Default)]
+pub struct WalSources {
+    /// That of `pg_wal`.
+    pub own: Option<WalSet>,
+    /// Segments of `pg_wal` in versions that are not read here.
+    pub unknown_versions: Vec<UnknownVersionSegment>,
+    /// Files of `pg_wal`, or the directory, that the system does not let this user open.
+    pub denied: Vec<DeniedFile>,
+    /// WAL of `own`, WAL from elsewhere, and files in `pg_wal` that no server reads.
+    pub all: Option<WalSet>,
+    /// Where WAL must reach.
+    pub marks: WalMarks,
+    /// The user named WAL from elsewhere.
+    pub has_archive: bool,
+}
+
+impl WalSources {
+    /// All WAL that there is.
+    pub(crate) fn most(&self) -> Option<&WalSet> {
+        self.all.as_ref().or(self.own.as_ref())
+    }
+}

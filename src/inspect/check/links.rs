@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::Told;
-use super::prove::{ProofInput, Prover};
+use super::Remarks;
+use super::prove::Prover;
 use crate::analysis::changes::needed::Suspicion;
 use crate::analysis::pages::page_links::{BrokenLink, LINKS_OF_DAMAGED_PAGES, LinkFault, LinkReport};
 use crate::analysis::skipped::SkippedPart;
@@ -91,19 +91,25 @@ pub(super) fn suspect_named(
 
 /// Settles by WAL what is missing unless WAL removes it, and which marks of pages and bits of maps replay puts in order. WAL is
 /// read for that only if there is any. What cannot be read settles nothing.
-pub(super) fn settle(input: &ProofInput<'_>, files: &mut ServerFiles, broken: &mut Vec<BrokenLink>, told: &mut Told) {
+pub(super) fn settle(
+    prover: &Prover<'_>,
+    files: &mut ServerFiles,
+    broken: &mut Vec<BrokenLink>,
+    remarks: &mut Remarks,
+) {
     let is_mark = |link: &BrokenLink| link.fault == LinkFault::NotAllVisible;
-    let replays = input.cluster.replay.recovery.replays();
+    let replay = &prover.case.replay;
+    let replays = replay.recovery.replays();
     if files.unless_removed.is_empty() && !(replays && broken.iter().any(is_mark)) {
         return;
     }
-    let prover = Prover::new(input);
-    let known = prover.wal().map(|set| prover.read_to_the_end(set, &mut |_| {}, told)).transpose();
+    let set = prover.case.wal.most();
+    let known = set.map(|set| prover.read_to_the_end(set, &mut |_| {}, remarks)).transpose();
     let known = known.unwrap_or_else(|why| {
-        told.coverage.skip(SkippedPart::LostWrites, why);
+        remarks.coverage.skip(SkippedPart::LostWrites, why);
         None
     });
-    let redo_lsn = input.cluster.replay.redo_lsn.unwrap_or_default();
+    let redo_lsn = replay.redo_lsn.unwrap_or_default();
     let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
     let known = known.as_ref();
     let is_removed = |page| known.is_some_and(|known| known.removes_since(page, before_redo, redo_lsn));

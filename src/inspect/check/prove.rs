@@ -6,11 +6,10 @@ use std::ops::Range;
 
 use super::commits::{LostCommits, diverged, lost_multixacts, missing_prepared, strangers};
 use super::ring::{ProofProgress, wal_bytes};
-use super::scan::RelationFiles;
-use super::{Cluster, Scope, Stage, Told, Watch};
+use super::{Remarks, Scope, Stage, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::analysis::changes::provable::{CommittedXact, OnCommits, PageHeads, Provable, WalBounds, WalPages};
+use crate::analysis::changes::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slot_facts::WritePath;
 use crate::analysis::dwb::slots::{SlotRef, slots_of};
@@ -19,13 +18,12 @@ use crate::analysis::pages::page_check::PageCondition;
 use crate::analysis::pages::page_mask::{differences, sequence_values_differ};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::verdict::case::Case;
 use crate::analysis::verdict::rebuilt_proof::{Disproof, ProofReport, Proofs};
-use crate::cluster::dwb_files::DwbSet;
-use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::cluster::page_source::{PageRead, PageSource};
 use crate::cluster::wal::WalSet;
-use crate::inspect::cluster_wal::WalSources;
 use crate::inspect::rebuild::ReplayOptions;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::{PageHeader, is_all_zero};
@@ -44,44 +42,33 @@ const MAX_ABSENT: usize = 10_000;
 /// Most bytes of a control file that are read.
 const MAX_CONTROL_BYTES: u64 = 64 * 1024;
 
-pub(super) struct ProofInput<'a> {
-    pub(super) cluster: &'a Cluster<'a>,
-    pub(super) files: &'a RelationFiles,
-    pub(super) heads: &'a PageHeads,
-    pub(super) names: &'a RelationNames,
-    pub(super) wal: &'a WalSources,
-    /// WAL from elsewhere is left out.
-    pub(super) own_only: bool,
-    pub(super) dwb: &'a DwbSet,
-    pub(super) slots: &'a [SlotRef],
-    pub(super) scope: Scope,
-    /// How to build pages, if that is asked for.
-    pub(super) options: Option<&'a ReplayOptions>,
-    pub(super) jobs: usize,
-    pub(super) watch: &'a dyn Watch,
-}
-
 /// Finds pages that lack what WAL says they had, and where that is asked for, proves all pages that can be proven. Where pages
 /// have checksums, nothing needs this proof.
-pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<ProofReport>) {
-    let mut prover = Prover::new(input);
+pub(super) fn prove(
+    case: &Case<'_>,
+    slots: &[SlotRef],
+    options: Option<&ReplayOptions>,
+    watch: &dyn Watch,
+    remarks: &mut Remarks,
+) -> (Proofs, Option<ProofReport>) {
+    let mut prover = Prover::new(case, slots, watch);
     // Of a cluster whose control file cannot be trusted, nothing is known.
-    prover.report.is_needless = input.cluster.control.is_some() && !input.cluster.lacks_checksums();
-    match input.options.filter(|_| !prover.report.is_needless) {
+    prover.report.is_needless = case.control.is_some() && !case.lacks_checksums();
+    match options.filter(|_| !prover.report.is_needless) {
         Some(options) => {
-            if let Err(why) = prover.prove_all(options, told) {
-                told.coverage.skip(SkippedPart::ProofByReplay, why);
+            if let Err(why) = prover.prove_all(options, remarks) {
+                remarks.coverage.skip(SkippedPart::ProofByReplay, why);
             }
         }
         None => {
-            if let Err(why) = prover.find_lost_writes(told) {
-                told.coverage.skip(SkippedPart::LostWrites, why);
+            if let Err(why) = prover.find_lost_writes(remarks) {
+                remarks.coverage.skip(SkippedPart::LostWrites, why);
             }
         }
     }
     let Prover { proofs, mut report, .. } = prover;
     (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
-    (proofs, input.options.map(|_| report))
+    (proofs, options.map(|_| report))
 }
 
 /// A page to build, with known facts.
@@ -100,8 +87,9 @@ enum Base {
 }
 
 pub(super) struct Prover<'a> {
-    input: &'a ProofInput<'a>,
-    pages: RelationPages,
+    pub(super) case: &'a Case<'a>,
+    slots: &'a [SlotRef],
+    watch: &'a dyn Watch,
     proofs: Proofs,
     report: ProofReport,
     /// Pages that lack a record because they are missing or zero-filled; not yet looked for in the WAL after the redo point.
@@ -116,42 +104,33 @@ enum Finding {
 }
 
 impl<'a> Prover<'a> {
-    pub(super) fn new(input: &'a ProofInput<'a>) -> Self {
-        let pages = RelationPages::new(input.cluster.directory.root(), input.files.paths.clone());
-        let (proofs, report) = (Proofs::default(), ProofReport::default());
-        Self { input, pages, proofs, report, absent: Vec::new() }
-    }
-
-    /// All WAL that there is, named or in `pg_wal`.
-    pub(super) fn wal(&self) -> Option<&'a WalSet> {
-        let all = self.input.wal.all.as_ref().filter(|_| !self.input.own_only);
-        all.or(self.input.wal.own.as_ref())
+    pub(super) fn new(case: &'a Case<'a>, slots: &'a [SlotRef], watch: &'a dyn Watch) -> Self {
+        Self { case, slots, watch, proofs: Proofs::default(), report: ProofReport::default(), absent: Vec::new() }
     }
 
     /// Finds pages that are older than WAL before the redo point, and those with an LSN that is not theirs.
-    fn find_lost_writes(&mut self, told: &mut Told) -> Result<(), SkipReason> {
-        let input = self.input;
-        let set = self.wal();
-        let (Some(set), Some(redo_lsn)) = (set, input.cluster.replay.redo_lsn) else { return Ok(()) };
-        if input.cluster.server.may_be_running() {
+    fn find_lost_writes(&mut self, remarks: &mut Remarks) -> Result<(), SkipReason> {
+        let case = self.case;
+        let (Some(set), Some(redo_lsn)) = (case.wal.most(), case.replay.redo_lsn) else { return Ok(()) };
+        if case.server.may_be_running() {
             return Ok(());
         }
         // Checksums tell of pages that are not what they were written as.
-        let end_lsn = if input.cluster.lacks_checksums() { Lsn(u64::MAX) } else { redo_lsn };
+        let end_lsn = if case.lacks_checksums() { Lsn(u64::MAX) } else { redo_lsn };
         let bounds = self.bounds(end_lsn);
-        let progress = ProofProgress::new(Stage::Wal, input.watch, wal_bytes(set));
-        let known = self.read_all(set, bounds, SkippedPart::LostWrites, &progress, told)?;
+        let progress = ProofProgress::new(Stage::Wal, self.watch, wal_bytes(set));
+        let known = self.read_all(set, bounds, SkippedPart::LostWrites, &progress, remarks)?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
-        self.find_prepared(set, &known, redo_lsn, told)?;
-        let is_wanted = |page: PageId| match input.scope {
-            Scope::DwbPages => !slots_of(input.slots, page).is_empty(),
+        self.find_prepared(set, &known, redo_lsn, remarks)?;
+        let is_wanted = |page: PageId| match case.scope {
+            Scope::DwbPages => !slots_of(self.slots, page).is_empty(),
             scope => scope.takes(page),
         };
-        let mut buffer = vec![0; input.files.block_size];
+        let mut buffer = vec![0; case.files.block_size];
         let mut foreign = Vec::new();
-        let keeps_bases = input.cluster.lacks_checksums();
+        let keeps_bases = case.lacks_checksums();
         for provable in known.pages() {
             if let Some(base_lsn) = provable.base_lsn.filter(|lsn| keeps_bases && *lsn >= redo_lsn) {
                 self.proofs.bases.insert(provable.page, base_lsn);
@@ -164,33 +143,39 @@ impl<'a> Prover<'a> {
             if is_suspect && is_wanted(page) && self.is_logged(page) {
                 let is_there = self.compare_lsn(&provable, &mut buffer);
                 // Without checksums a torn page may show an LSN that it never had.
-                let is_foreign = is_there && provable.is_foreign && input.cluster.has_checksums;
+                let is_foreign = is_there && provable.is_foreign && case.has_checksums;
                 foreign.extend(is_foreign.then_some((page, provable.page_lsn)));
             }
         }
-        self.proofs.strangers = strangers(set, &foreign, input.jobs, &|_| progress.wait())?;
+        self.proofs.strangers = strangers(set, &foreign, case.jobs, &|_| progress.wait())?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
-        self.settle_absent(set, told)
+        self.settle_absent(set, remarks)
     }
 
     /// Reports prepared transactions whose file is missing. WAL is read again, and to its end, only if there seem to be any.
-    fn find_prepared(&self, set: &WalSet, known: &WalPages, redo_lsn: Lsn, told: &mut Told) -> Result<(), SkipReason> {
-        let cluster = self.input.cluster;
+    fn find_prepared(
+        &self,
+        set: &WalSet,
+        known: &WalPages,
+        redo_lsn: Lsn,
+        remarks: &mut Remarks,
+    ) -> Result<(), SkipReason> {
+        let case = self.case;
         // While a backup was made, one may have ended after its redo point.
-        let Some(control) = cluster.control.filter(|_| cluster.signs.backup_label.is_none()) else { return Ok(()) };
-        let missing = |known: &WalPages| missing_prepared(cluster.directory, control, redo_lsn, known.prepared());
+        let Some(control) = case.control.filter(|_| case.signs.backup_label.is_none()) else { return Ok(()) };
+        let missing = |known: &WalPages| missing_prepared(case.directory, control, redo_lsn, known.prepared());
         if !missing(known).is_empty() {
-            let all = self.read_to_the_end(set, &mut |_| {}, told)?;
-            told.findings.extend(missing(&all));
+            let all = self.read_to_the_end(set, &mut |_| {}, remarks)?;
+            remarks.findings.extend(missing(&all));
         }
         Ok(())
     }
 
     /// Decides the meaning of missing pages, up to a limit. WAL is read again, and to its end, only if there
     /// are any: it may remove them, and show that a transaction that wrote them committed.
-    fn settle_absent(&mut self, set: &WalSet, told: &mut Told) -> Result<(), SkipReason> {
+    fn settle_absent(&mut self, set: &WalSet, remarks: &mut Remarks) -> Result<(), SkipReason> {
         let absent = std::mem::take(&mut self.absent);
         if absent.is_empty() {
             return Ok(());
@@ -198,13 +183,13 @@ impl<'a> Prover<'a> {
         let writers: FxHashSet<u32> = absent.iter().map(|(page, _)| page.lacks_of).collect();
         let mut committed: FxHashSet<u32> = FxHashSet::default();
         // What was committed before is in the catalog on disk.
-        let redo_lsn = self.input.cluster.replay.redo_lsn.unwrap_or_default();
+        let redo_lsn = self.case.replay.redo_lsn.unwrap_or_default();
         let mut look_up = |commits: &[CommittedXact]| {
             let late = commits.iter().filter(|commit| commit.record_lsn >= redo_lsn).map(|commit| commit.xid);
             committed.extend(late.filter(|xid| writers.contains(xid)));
         };
-        let all = self.read_to_the_end(set, &mut look_up, told)?;
-        let mut buffer = vec![0; self.input.files.block_size];
+        let all = self.read_to_the_end(set, &mut look_up, remarks)?;
+        let mut buffer = vec![0; self.case.files.block_size];
         let has_committed = absent.iter().filter(|(page, _)| committed.contains(&page.lacks_of));
         let has_committed: FxHashSet<RelFileLocator> = has_committed.map(|(page, _)| page.page.rel).collect();
         let mut listed = 0_usize;
@@ -215,7 +200,7 @@ impl<'a> Prover<'a> {
                 continue;
             }
             if listed >= MAX_ABSENT {
-                told.coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_ABSENT });
+                remarks.coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_ABSENT });
                 break;
             }
             listed = listed.saturating_add(1);
@@ -232,12 +217,12 @@ impl<'a> Prover<'a> {
         &self,
         set: &WalSet,
         on_commits: OnCommits<'_>,
-        told: &mut Told,
+        remarks: &mut Remarks,
     ) -> Result<WalPages, SkipReason> {
         let end = Lsn(u64::MAX);
         let bounds = WalBounds { redo_lsn: Some(end), ..self.bounds(end) };
-        let progress = ProofProgress::new(Stage::Wal, self.input.watch, wal_bytes(set));
-        let all = self.read_wal(set, bounds, SkippedPart::LostWrites, &progress, (on_commits, told))?;
+        let progress = ProofProgress::new(Stage::Wal, self.watch, wal_bytes(set));
+        let all = self.read_wal(set, bounds, SkippedPart::LostWrites, &progress, (on_commits, remarks))?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
@@ -245,9 +230,9 @@ impl<'a> Prover<'a> {
     }
 
     fn bounds(&self, end_lsn: Lsn) -> WalBounds {
-        let cluster = self.input.cluster;
-        let is_minimal = cluster.control.is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
-        WalBounds { redo_lsn: cluster.replay.redo_lsn, replay_from: cluster.replay.redo_lsn, end_lsn, is_minimal }
+        let case = self.case;
+        let is_minimal = case.control.is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
+        WalBounds { redo_lsn: case.replay.redo_lsn, replay_from: case.replay.redo_lsn, end_lsn, is_minimal }
     }
 
     /// Reads WAL, and looks its commits up.
@@ -257,22 +242,22 @@ impl<'a> Prover<'a> {
         bounds: WalBounds,
         part: SkippedPart,
         progress: &ProofProgress<'_>,
-        told: &mut Told,
+        remarks: &mut Remarks,
     ) -> Result<WalPages, SkipReason> {
-        let cluster = self.input.cluster;
-        let mut lost = cluster.control.map(|control| LostCommits::new(cluster.directory, control));
+        let case = self.case;
+        let mut lost = case.control.map(|control| LostCommits::new(case.directory, control));
         let mut look_up = |commits: &[CommittedXact]| lost.iter_mut().for_each(|lost| lost.look_up(commits));
-        let known = self.read_wal(set, bounds, part, progress, (&mut look_up, told))?;
-        if !self.input.own_only && self.input.wal.all.is_some() {
-            let own = self.input.wal.own.as_ref();
-            self.proofs.diverged = diverged(own, &known, cluster.replay.next_xid, lost.as_ref());
+        let known = self.read_wal(set, bounds, part, progress, (&mut look_up, remarks))?;
+        if self.case.wal.all.is_some() {
+            let own = self.case.wal.own.as_ref();
+            self.proofs.diverged = diverged(own, &known, case.replay.next_xid, lost.as_ref());
             if self.proofs.diverged.is_some() {
                 return Ok(WalPages::default());
             }
         }
-        if let Some((lost, control)) = lost.zip(cluster.control) {
+        if let Some((lost, control)) = lost.zip(case.control) {
             self.proofs.obstacle = lost.is_any().then_some(Obstacle::Commits);
-            told.findings.extend(lost.findings(lost_multixacts(cluster.directory, control, &known.multis)));
+            remarks.findings.extend(lost.findings(lost_multixacts(case.directory, control, &known.multis)));
         }
         self.proofs.lacks_images |= known.lacks_images;
         Ok(known)
@@ -284,17 +269,17 @@ impl<'a> Prover<'a> {
         bounds: WalBounds,
         part: SkippedPart,
         progress: &ProofProgress<'_>,
-        (on_commits, told): (OnCommits<'_>, &mut Told),
+        (on_commits, remarks): (OnCommits<'_>, &mut Remarks),
     ) -> Result<WalPages, SkipReason> {
-        let input = self.input;
-        let told = (on_commits, &mut told.coverage);
-        Ok(WalPages::read(set, bounds, input.heads, input.jobs, (part, &|bytes| progress.read(bytes)), told)?)
+        let case = self.case;
+        let watch = |bytes| progress.read(bytes);
+        Ok(WalPages::read(set, bounds, &case.heads, case.jobs, (part, &watch), (on_commits, &mut remarks.coverage))?)
     }
 
     /// Notes what the LSN of a page shows without replay; false unless the page is as it was when WAL was read, and is there.
     fn compare_lsn(&mut self, provable: &Provable, buffer: &mut [u8]) -> bool {
         if provable.lacks.is_some() {
-            let absent = match self.pages.read_page(provable.page, buffer) {
+            let absent = match self.case.pages.read_page(provable.page, buffer) {
                 Ok(PageRead::BeyondEnd) => Some(Comparison::BeyondEnd),
                 Ok(PageRead::Whole) if is_all_zero(buffer) => Some(Comparison::Zeroed),
                 _ => None,
@@ -318,40 +303,40 @@ impl<'a> Prover<'a> {
     ///
     /// Source: `RecordTransactionAbort`, `src/backend/access/transam/xact.c`; `mdunlinkfork`, `src/backend/storage/smgr/md.c`.
     fn may_be_undone(&self, page: PageId, buffer: &mut [u8]) -> bool {
-        let is_known = self.input.names.get(page.rel).is_some_and(RelationName::is_certain);
+        let is_known = self.case.names.has(page.rel);
         let first = PageId { block: 0, ..page };
-        !is_known && !matches!(self.pages.read_page(first, buffer), Ok(PageRead::Whole))
+        !is_known && !matches!(self.case.pages.read_page(first, buffer), Ok(PageRead::Whole))
     }
 
     /// WAL holds all changes of the page. What cannot be examined is reported where pages are judged.
     fn is_logged(&self, page: PageId) -> bool {
         match page.fork {
-            ForkNumber::Main => !self.pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(true),
+            ForkNumber::Main => !self.case.pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(true),
             ForkNumber::Init => true,
             // Bits of maps change without a new LSN.
             ForkNumber::Vm | ForkNumber::Fsm => false,
         }
     }
 
-    fn prove_all(&mut self, options: &ReplayOptions, told: &mut Told) -> Result<(), SkipReason> {
-        let input = self.input;
-        if input.cluster.server.may_be_running() {
+    fn prove_all(&mut self, options: &ReplayOptions, remarks: &mut Remarks) -> Result<(), SkipReason> {
+        let case = self.case;
+        if case.server.may_be_running() {
             return Err(SkipReason::ServerMayRun);
         }
-        let Some(set) = self.wal() else {
+        let Some(set) = case.wal.most() else {
             return Err(SkipReason::NoWalToReplay);
         };
-        let progress = ProofProgress::new(Stage::Proof, input.watch, wal_bytes(set));
+        let progress = ProofProgress::new(Stage::Proof, self.watch, wal_bytes(set));
         let bounds = self.bounds(Lsn(u64::MAX));
-        let known = self.read_all(set, bounds, SkippedPart::ProofByReplay, &progress, told)?;
+        let known = self.read_all(set, bounds, SkippedPart::ProofByReplay, &progress, remarks)?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
-        if let Some(redo_lsn) = input.cluster.replay.redo_lsn {
-            self.find_prepared(set, &known, redo_lsn, told)?;
+        if let Some(redo_lsn) = case.replay.redo_lsn {
+            self.find_prepared(set, &known, redo_lsn, remarks)?;
         }
         let mut tasks = self.choose(&known);
-        self.settle_absent(set, told)?;
+        self.settle_absent(set, remarks)?;
         if known.may_lack_copies(set.major()) {
             return Err(SkipReason::CopiesUnlogged);
         }
@@ -365,7 +350,7 @@ impl<'a> Prover<'a> {
         let mut all: BTreeMap<PageId, Provable> =
             known.pages().into_iter().map(|provable| (provable.page, provable)).collect();
         let is_same = |slot: &SlotRef| slot.is_verified && slot.comparison == Some(Comparison::Identical);
-        for slot in self.input.slots.iter().filter(|slot| is_same(slot)) {
+        for slot in self.slots.iter().filter(|slot| is_same(slot)) {
             let (page, page_lsn) = (slot.page, slot.page_lsn);
             all.entry(page).or_insert(Provable {
                 page,
@@ -377,7 +362,7 @@ impl<'a> Prover<'a> {
                 is_beyond_end: false,
             });
         }
-        let mut buffer = vec![0; self.input.files.block_size];
+        let mut buffer = vec![0; self.case.files.block_size];
         let mut logged: Option<((RelFileLocator, ForkNumber), bool)> = None;
         let mut tasks = Vec::new();
         for provable in all.into_values() {
@@ -388,7 +373,7 @@ impl<'a> Prover<'a> {
             if !logged.is_some_and(|(_, is)| is) || !self.compare_lsn(&provable, &mut buffer) {
                 continue;
             }
-            if slots_of(self.input.slots, page).iter().any(is_same) {
+            if slots_of(self.slots, page).iter().any(is_same) {
                 self.settle(&provable, Finding::Whole);
                 continue;
             }
@@ -408,7 +393,7 @@ impl<'a> Prover<'a> {
             let is_of_page = slot.page == provable.page && slot.page_lsn <= provable.page_lsn;
             is_copy && is_of_page && !known.is_removed_since(slot.page, slot.page_lsn)
         };
-        let slots = self.input.slots.iter().enumerate().filter(|(_, slot)| is_base(slot));
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| is_base(slot));
         slots.max_by_key(|(_, slot)| slot.page_lsn).map(|(index, _)| index)
     }
 
@@ -419,7 +404,7 @@ impl<'a> Prover<'a> {
             PageCondition::Zeroed => false,
             PageCondition::Damaged(damage) => !damage.server_rejects,
         };
-        matches!(self.pages.read_page(page, buffer), Ok(PageRead::Whole))
+        matches!(self.case.pages.read_page(page, buffer), Ok(PageRead::Whole))
             && is_taken(&PageCondition::of(buffer, page.fork, page.block, false))
             && PageHeader::decode(0, buffer).is_ok_and(|header| header.lsn == lsn)
     }
@@ -427,7 +412,7 @@ impl<'a> Prover<'a> {
     fn starts_at(&self, task: &Task) -> Lsn {
         match task.base {
             Base::Record(lsn) => lsn,
-            Base::Slot(index) => self.input.slots.get(index).map_or(Lsn::INVALID, |slot| slot.page_lsn),
+            Base::Slot(index) => self.slots.get(index).map_or(Lsn::INVALID, |slot| slot.page_lsn),
         }
     }
 
@@ -435,9 +420,9 @@ impl<'a> Prover<'a> {
         let base = match task.base {
             Base::Record(_) => BaseBytes::Nothing,
             Base::Slot(index) => {
-                let slot = self.input.slots.get(index)?;
+                let slot = self.slots.get(index)?;
                 let mut buffer = Vec::new();
-                let read = self.input.dwb.files.get(slot.file)?.read_slot(slot.index, &mut buffer).ok()?;
+                let read = self.case.dwb_set.files.get(slot.file)?.read_slot(slot.index, &mut buffer).ok()?;
                 BaseBytes::Page(read.image.to_vec())
             }
         };
@@ -457,7 +442,7 @@ impl<'a> Prover<'a> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let server = Server::find(self.input, options, set)?;
+        let server = Server::find(self.case.directory, options, set)?;
         let mut differing: Vec<(&Task, Vec<u8>)> = Vec::new();
         for batch in tasks.chunks(BATCH_PAGES) {
             let batch: Vec<&Task> = batch.iter().collect();
@@ -501,7 +486,7 @@ impl<'a> Prover<'a> {
             wal: set,
             control: &server.control,
             pages,
-            jobs: self.input.jobs,
+            jobs: self.case.jobs,
             server: &server.program,
             sandbox: &server.sandbox,
         };
@@ -517,7 +502,7 @@ impl<'a> Prover<'a> {
 
     /// Compares a built page with the one on disk.
     fn compare(&self, provable: &Provable, built: &BuiltPage) -> Finding {
-        let mut disk = vec![0; self.input.files.block_size];
+        let mut disk = vec![0; self.case.files.block_size];
         let is_same_lsn = PageHeader::decode(0, &built.bytes).is_ok_and(|header| header.lsn == provable.page_lsn);
         if !is_same_lsn || !self.read_page(provable.page, provable.page_lsn, &mut disk) {
             return Finding::Undecided;
@@ -558,10 +543,9 @@ struct Server {
 }
 
 impl Server {
-    fn find(input: &ProofInput<'_>, options: &ReplayOptions, set: &WalSet) -> Result<Self, SkipReason> {
+    fn find(directory: &DataDir, options: &ReplayOptions, set: &WalSet) -> Result<Self, SkipReason> {
         let not_replayed = |error: &dyn std::error::Error| SkipReason::NotReplayed(ErrorWords::of_other(error));
         let major = set.major().ok_or_else(|| not_replayed(&RebuildError::UnknownMajor))?;
-        let directory = input.cluster.directory;
         let prepared = options.prepare(directory, major);
         let (program, sandbox) = prepared.map_err(|error| not_replayed(&error))?;
         let control = read_small(&directory.control_path(), Links::Refuse, MAX_CONTROL_BYTES)?;

@@ -12,7 +12,7 @@ use crate::analysis::dwb::staleness::Staleness;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::belonging::Contradiction;
 use crate::analysis::start::cluster_condition::Obstacle;
-use crate::cluster::page_source::RelationPages;
+use crate::analysis::verdict::case::Case;
 use crate::cluster::wal::WalSet;
 use crate::inspect::dwb_source::DwbSource;
 use crate::report::Finding;
@@ -20,23 +20,21 @@ use crate::types::{Lsn, PageId};
 
 /// Writes of startup from a double write buffer before recovery, and whether they belong to this cluster.
 pub(super) fn start_writes(
-    redo_lsn: Option<Lsn>,
-    (pages, page_bytes): (&RelationPages, usize),
-    staleness: &Staleness,
-    own: Option<&WalSet>,
-    (jobs, watch): (usize, &dyn Watch),
+    case: &Case<'_>,
+    watch: &dyn Watch,
     coverage: &mut Coverage,
 ) -> (Vec<Finding>, Option<Contradiction>) {
     let mut found = Vec::new();
     let mut cause = None;
-    for StartWrites { finding, newer } in staleness.start_writes(pages, page_bytes, coverage) {
+    for StartWrites { finding, newer } in case.dwb.staleness.start_writes(&case.pages, case.files.block_size, coverage)
+    {
         found.extend(finding);
         // Of older WAL less may be there.
         let newer: Vec<(PageId, Lsn)> =
-            newer.into_iter().filter(|(_, lsn)| redo_lsn.is_some_and(|redo| *lsn >= redo)).collect();
-        let Some(set) = own else { continue };
+            newer.into_iter().filter(|(_, lsn)| case.replay.redo_lsn.is_some_and(|redo| *lsn >= redo)).collect();
+        let Some(set) = &case.wal.own else { continue };
         let progress = ProofProgress::new(Stage::Wal, watch, wal_bytes(set));
-        match strangers(set, &newer, jobs, &|_| progress.wait()) {
+        match strangers(set, &newer, case.jobs, &|_| progress.wait()) {
             // If reading was interrupted, records may end that were not read.
             Ok(_) if progress.is_broken_off() => {
                 coverage.skip_once(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Pages));

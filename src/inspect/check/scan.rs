@@ -1,14 +1,12 @@
 //! Every page of every relation file, read once: what looks wrong, and what the sound ones tell.
-//! Also here: the relation files of a cluster, and what their pages are judged by.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
+use super::{KnownDamage, Remarks, Scope, Stage, Watch};
 use crate::analysis::changes::needed::Suspicion;
-use crate::analysis::changes::provable::PageHeads;
 use crate::analysis::changes::rows::layout::layout_fault;
 use crate::analysis::dwb::slots::{SlotRef, Unchanged};
 use crate::analysis::pages::checksum_witness::{CHECKSUMS_OFF, ChecksumWitness, ChecksumsContradict};
@@ -16,20 +14,20 @@ use crate::analysis::pages::other_kind::KindWitness;
 use crate::analysis::pages::page_check::PageCondition;
 use crate::analysis::pages::page_links::LinkReport;
 use crate::analysis::pages::page_scan::{ScanOptions, ScannedFiles, scan_pages};
+use crate::analysis::pages::relation_files::{ChecksumRule, PageRules, RelationFiles};
 use crate::analysis::pages::segment_check::{MISSING_PAGES, segment_findings};
 use crate::analysis::pages::table_links::TableLinkInput;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::belonging::{CounterWitness, Counters};
 use crate::analysis::start::doubt::Doubt;
+use crate::analysis::verdict::case::Case;
 use crate::analysis::verdict::rebuilt_proof::Proofs;
-use crate::cluster::data_dir::{DataDir, encryption_keys};
+use crate::cluster::data_dir::encryption_keys;
 use crate::cluster::names::RelationNames;
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages, RelationPaths};
-use crate::cluster::relation_walk::{RelationWalk, relations_of};
-use crate::inspect::page_rules::{ChecksumRule, PageRules};
+use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page_kind::access_method_name;
 use crate::report::Finding;
-use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 #[derive(Default)]
 pub(super) struct Scanned {
@@ -70,72 +68,56 @@ impl Scanned {
 
 /// Reads the relation files, as far as the request wants them. Slots whose page was seen with the same bytes are marked.
 /// Where pages have checksums although `pg_control` denies it, they are read again and judged by these.
-pub(super) fn scan(
-    cluster: &mut Cluster<'_>,
-    (files, names, heads): (&RelationFiles, &RelationNames, &PageHeads),
-    slots: &mut [SlotRef],
-    request: &CheckRequest,
-    watch: &dyn Watch,
-    told: &mut Told,
-) -> Scanned {
-    for error in &files.walk.skipped {
-        told.coverage.skip(SkippedPart::RelationFiles, error);
+pub(super) fn scan(case: &mut Case<'_>, slots: &mut [SlotRef], watch: &dyn Watch, remarks: &mut Remarks) -> Scanned {
+    for error in &case.files.walk.skipped {
+        remarks.coverage.skip(SkippedPart::RelationFiles, error);
     }
-    let rules = match (request.scope, &files.rules) {
-        (Scope::Page(page), Some(rules)) => {
-            return scan_page(cluster, (files, names), rules, page, (request, watch), told);
-        }
+    let rules = match (case.scope, case.files.rules) {
+        (Scope::Page(page), Some(rules)) => return scan_page(case, &rules, page, watch, remarks),
         (Scope::Page(page), None) => {
             return Scanned { suspects: BTreeMap::from([(page, Suspicion::Differs)]), ..Scanned::default() };
         }
         (Scope::DwbPages, _) | (Scope::All, None) => return Scanned::default(),
         (Scope::All, Some(rules)) => rules,
     };
-    let before = told.coverage.clone();
-    let mut scanned = scan_once(cluster, (files, names, heads), rules, slots, (request, watch), &mut told.coverage);
+    let before = remarks.coverage.clone();
+    let mut scanned = scan_once(case, &rules, slots, watch, &mut remarks.coverage);
     if let Some(contradicts) = scanned.contradict.take() {
         if contradicts.are_most() {
-            cluster.has_checksums = true;
-            told.coverage = before;
-            let rules = PageRules { checksums: ChecksumRule::Damage, ..*rules };
-            scanned = scan_once(cluster, (files, names, heads), &rules, slots, (request, watch), &mut told.coverage);
-            told.findings.retain(|finding| !finding.is(&CHECKSUMS_OFF));
+            case.has_checksums = true;
+            remarks.coverage = before;
+            let rules = PageRules { checksums: ChecksumRule::Damage, ..rules };
+            scanned = scan_once(case, &rules, slots, watch, &mut remarks.coverage);
+            remarks.findings.retain(|finding| !finding.is(&CHECKSUMS_OFF));
         }
         scanned.incomplete.push(Doubt::ChecksumsContradict);
-        told.findings.push(contradicts.finding());
+        remarks.findings.push(contradicts.finding());
     }
-    told.findings.append(&mut scanned.other_kinds);
-    if let Some(keys) = encryption_keys(cluster.directory) {
-        leave_encrypted(&mut scanned, files, keys, &mut told.coverage);
+    remarks.findings.append(&mut scanned.other_kinds);
+    if let Some(keys) = encryption_keys(case.directory) {
+        leave_encrypted(&mut scanned, &case.files, keys, &mut remarks.coverage);
     }
     if rules.by_control {
-        let found = segment_findings(&files.walk.files, files.geometry, |_| true);
+        let found = segment_findings(&case.files.walk.files, case.files.geometry, |_| true);
         scanned.incomplete.extend(doubt_of_segments(&found));
-        told.findings.extend(found);
+        remarks.findings.extend(found);
     }
     scanned
 }
 
 /// Facts about one page that a scan of all pages would show: its kind, and, if it is missing or zero-filled, references from
 /// its relation and the indexes of that.
-fn scan_page(
-    cluster: &Cluster<'_>,
-    (files, names): (&RelationFiles, &RelationNames),
-    rules: &PageRules,
-    page: PageId,
-    (request, watch): (&CheckRequest, &dyn Watch),
-    told: &mut Told,
-) -> Scanned {
+fn scan_page(case: &Case<'_>, rules: &PageRules, page: PageId, watch: &dyn Watch, remarks: &mut Remarks) -> Scanned {
+    let Case { files, names, pages, .. } = case;
     let mut scanned = Scanned { suspects: BTreeMap::from([(page, Suspicion::Differs)]), ..Scanned::default() };
     let mut bytes = vec![0; files.block_size];
-    let pages = RelationPages::new(cluster.directory.root(), files.paths.clone());
     // One that cannot be read is reported where it is judged.
     let Ok(read) = pages.read_page(page, &mut bytes) else { return scanned };
     let condition = PageCondition::of(&bytes, page.fork, page.block, rules.checksums != ChecksumRule::Off);
-    if read == PageRead::Whole && condition == PageCondition::Sound && cluster.has_whole_pages() {
+    if read == PageRead::Whole && condition == PageCondition::Sound && case.has_whole_pages() {
         let kinds = KindWitness::new(names);
         kinds.look(page, &bytes);
-        told.findings.extend(kinds.findings(|page| files.locate(page)));
+        remarks.findings.extend(kinds.findings(|page| files.locate(page)));
     }
     let is_absent = read == PageRead::BeyondEnd || read == PageRead::Whole && condition == PageCondition::Zeroed;
     if is_absent && page.fork == ForkNumber::Main {
@@ -144,7 +126,7 @@ fn scan_page(
         let files = files.only(speaks_of_it);
         let (nobody, look) = (|_: PageId| {}, |_: PageId, _: &[u8]| ());
         let watch = ScanWatch { watch, found: &nobody };
-        let found = read_pages(cluster, (&files, names), rules, &look, request.jobs, &watch, &mut told.coverage);
+        let found = read_pages(case, &files, rules, &look, &watch, &mut remarks.coverage);
         scanned.links.broken.extend(found.links.broken.into_iter().filter(|link| link.page == page));
     }
     scanned
@@ -174,21 +156,22 @@ fn leave_encrypted(scanned: &mut Scanned, files: &RelationFiles, keys: &'static 
 
 /// Reads the relation files by these rules.
 fn scan_once(
-    cluster: &Cluster<'_>,
-    (files, names, heads): (&RelationFiles, &RelationNames, &PageHeads),
+    case: &Case<'_>,
     rules: &PageRules,
     slots: &mut [SlotRef],
-    (request, watch): (&CheckRequest, &dyn Watch),
+    watch: &dyn Watch,
     coverage: &mut Coverage,
 ) -> Scanned {
+    let Case { files, names, heads, .. } = case;
+    let lacks_checksums = case.lacks_checksums();
     let unchanged = Unchanged::new(slots);
-    let off_by_control = cluster.control.filter(|_| !cluster.has_checksums);
-    let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
+    let off_by_control = case.control.filter(|_| !case.has_checksums);
+    let witness = ChecksumWitness::of(off_by_control, case.directory.major(), case.is_settled());
     let odd = Mutex::new(Vec::new());
     let kinds = KindWitness::new(names);
-    let is_whole = cluster.has_whole_pages();
-    let stopped = cluster.control.filter(|_| cluster.signs.backup_label.is_none());
-    let counters = CounterWitness::of(cluster.directory, stopped, names, is_whole);
+    let is_whole = case.has_whole_pages();
+    let stopped = case.control.filter(|_| case.signs.backup_label.is_none());
+    let counters = CounterWitness::of(case.directory, stopped, names, is_whole);
     let look = |page: PageId, bytes: &[u8]| {
         heads.note(page, bytes);
         counters.look(page, bytes);
@@ -199,7 +182,7 @@ fn scan_once(
         if let Some(witness) = &witness {
             witness.look(page.block, bytes);
         }
-        if cluster.lacks_checksums() && breaks_layout(page, bytes, names) {
+        if lacks_checksums && breaks_layout(page, bytes, names) {
             odd.lock().unwrap_or_else(PoisonError::into_inner).push(page);
         }
     };
@@ -207,7 +190,7 @@ fn scan_once(
         watch.found(&KnownDamage { page, names, blocks: files.blocks_of(page.rel, page.fork) });
     };
     let watch = ScanWatch { watch, found: &found };
-    let mut scanned = read_pages(cluster, (files, names), rules, &look, request.jobs, &watch, coverage);
+    let mut scanned = read_pages(case, files, rules, &look, &watch, coverage);
     scanned.counters = counters.finish();
     scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finish);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -248,25 +231,24 @@ struct ScanWatch<'a> {
 
 /// Reads every page. `look` is shown each sound page of a logged relation.
 fn read_pages(
-    cluster: &Cluster<'_>,
-    (files, names): (&RelationFiles, &RelationNames),
+    case: &Case<'_>,
+    files: &RelationFiles,
     rules: &PageRules,
     look: &(dyn Fn(PageId, &[u8]) + Sync),
-    jobs: usize,
     told: &ScanWatch<'_>,
     coverage: &mut Coverage,
 ) -> Scanned {
-    let may_be_running = cluster.server.may_be_running();
+    let may_be_running = case.may_be_running();
     let total: u64 = files.walk.files.iter().map(|file| file.size_bytes).sum();
     let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
     let options = ScanOptions {
-        jobs,
+        jobs: case.jobs,
         checksums: rules.checksums != ChecksumRule::Off,
         geometry: rules.geometry,
         read_again: may_be_running,
         interrupted: &interrupted,
         look,
-        links_at: cluster.replay.redo_lsn.filter(|_| !may_be_running),
+        links_at: case.replay.redo_lsn.filter(|_| !may_be_running),
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
             if told.watch.at(Stage::Scan, before + bytes, total).is_break() {
@@ -276,7 +258,7 @@ fn read_pages(
     };
     let mut scanned = Scanned::default();
     let counted = rules.checksums == ChecksumRule::Counted;
-    let mut found = scan_pages(cluster.directory.root(), &files.walk.files, &options, coverage, |bad| {
+    let mut found = scan_pages(case.directory.root(), &files.walk.files, &options, coverage, |bad| {
         // Where a wrong checksum proves nothing, the page is judged without checksum.
         let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
         if judged.is_none_or(|judged| judged.damage().is_some()) {
@@ -287,15 +269,15 @@ fn read_pages(
     scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
     if let Some(redo_lsn) = options.links_at {
         let input = TableLinkInput {
-            root: cluster.directory.root(),
+            root: case.directory.root(),
             files: &files.walk.files,
             geometry: rules.geometry,
             checksums: options.checksums,
-            names,
+            names: &case.names,
             redo_lsn,
-            is_settled: cluster.is_settled(),
+            is_settled: case.is_settled(),
             only_marks: false,
-            was_stopped: !cluster.replay.recovery.replays(),
+            was_stopped: !case.replay.recovery.replays(),
         };
         input.add_to(&mut found, coverage);
     }
@@ -311,60 +293,7 @@ fn read_pages(
         pages: counts.pages,
         files: files.walk.files.len(),
         zeroed: counts.zeroed,
-        unproven: cluster.lacks_checksums().then_some(counts.sound),
+        unproven: case.lacks_checksums().then_some(counts.sound),
     });
     scanned
-}
-
-pub(super) struct RelationFiles {
-    pub walk: RelationWalk,
-    /// Rules of pages; `None` when not even their size is known.
-    pub rules: Option<PageRules>,
-    /// Sizes; the usual ones where they are unknown.
-    pub geometry: Geometry,
-    /// Bytes of a page.
-    pub block_size: usize,
-    pub paths: RelationPaths,
-}
-
-impl RelationFiles {
-    /// Walks through the directory. What is unknown about the pages is added to `coverage`.
-    pub(super) fn find(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) -> Self {
-        let walk = relations_of(directory);
-        let rules = PageRules::of(directory, &walk.files, coverage, findings);
-        let geometry = rules.map_or(Geometry::USUAL, |rules| rules.geometry);
-        let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
-        let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-        let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
-        Self { walk, rules, geometry, block_size, paths }
-    }
-
-    pub(super) fn only(&self, takes: impl Fn(RelFileLocator) -> bool) -> Self {
-        let files = self.walk.files.iter().filter(|file| takes(file.rel)).cloned().collect();
-        let walk = RelationWalk { files, skipped: Vec::new() };
-        Self { walk, paths: self.paths.clone(), ..*self }
-    }
-
-    /// Blocks of a fork, by the sizes of its files when they were listed.
-    pub(super) fn blocks_of(&self, rel: RelFileLocator, fork: ForkNumber) -> u64 {
-        let files = &self.walk.files;
-        let first = files.partition_point(|file| (file.rel, file.name.fork) < (rel, fork));
-        let of_fork = files.iter().skip(first).take_while(|file| (file.rel, file.name.fork) == (rel, fork));
-        of_fork.map(|file| file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1))).sum()
-    }
-
-    pub(super) fn blocks(&self) -> BTreeMap<(RelFileLocator, ForkNumber), u64> {
-        let mut blocks = BTreeMap::new();
-        for file in &self.walk.files {
-            let of_file = file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1));
-            *blocks.entry((file.rel, file.name.fork)).or_insert(0) += of_file;
-        }
-        blocks
-    }
-
-    /// Path of the file that holds a page, and where in it the page begins.
-    pub(super) fn locate(&self, page: PageId) -> (String, u64) {
-        let (path, index) = self.paths.path_and_block(page);
-        (path.display().to_string(), u64::from(index) * u64::from(self.geometry.block_size))
-    }
 }

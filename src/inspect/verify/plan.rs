@@ -9,7 +9,7 @@ use crate::analysis::pages::page_scan::{PageScan, PartialPage};
 use crate::analysis::start::doubt::LsnWitness;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
-use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::report::Finding;
@@ -115,7 +115,7 @@ pub(super) fn link_findings(
     }
     let paths = paths_of(directory, geometry);
     let names = names.read(directory);
-    let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+    let exists = |rel| names.has(rel);
     let locate = |page: PageId| {
         let (path, at) = paths.path_and_block(page);
         (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))

@@ -18,6 +18,7 @@ use crate::analysis::pages::page_check::{PageCondition, PageDamage, only_size};
 use crate::analysis::pages::page_scan::{
     BadPage, STORED_PIECE_BYTES, ScanOptions, StoredPiece, StoredScan, readable_bytes, scan_stored,
 };
+use crate::analysis::pages::relation_files::{ChecksumRule, PageRules};
 use crate::analysis::pages::segment_check::segment_findings;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::start::cluster_condition::inspect_directory;
@@ -29,7 +30,6 @@ use crate::cluster::tar_backup::{MemberRole, TarBackup, TarCompression, TarFacts
 use crate::cluster::wal::fill;
 use crate::inspect::error::InspectError;
 use crate::inspect::file_filter::Selection;
-use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ChecksumState;
 use crate::parsers::page::PageHeader;

@@ -97,7 +97,7 @@ impl Watch for ScreenWatch<'_> {
         let rel = damage.page.rel;
         let called = match &known.name {
             Some((of, called)) if *of == rel => Arc::clone(called),
-            _ => damage.names.full_name(rel).unwrap_or_else(|| rel.to_string()).into(),
+            _ => damage.names.called(rel).into(),
         };
         known.name = Some((rel, Arc::clone(&called)));
         known.untold.push((damage.page, FoundPage { called, blocks: damage.blocks }));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 
-use super::input::{CheckProgress, ClusterInput, Stage, WalInput};
+use super::input::{CheckProgress, Stage};
 use crate::analysis::changes::history::{Interest, WalHistory};
 use crate::analysis::changes::needed::{Needed, Suspicion, ZeroedPages};
 use crate::analysis::changes::page_chain::ChangeLog;
@@ -18,6 +18,7 @@ use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::start::doubt::Doubt;
 use crate::analysis::start::missing_wal::doubt_of_end;
 use crate::analysis::start::replay::{Replay, read_before};
+use crate::analysis::verdict::case::Case;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::types::{PageId, RelFileLocator};
@@ -97,14 +98,14 @@ impl WalQuestion {
 }
 
 impl WalRead {
-    pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
+    pub(super) fn nothing(case: &Case<'_>, question: WalQuestion) -> Self {
         let WalQuestion { interest, zeroed, needed, .. } = question;
         let mut history = WalHistory::new(&interest);
-        history.is_minimal = cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL);
+        history.is_minimal = case.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         // Where no checksum protects pages, what records put into them is kept.
-        history.changes = (!cluster.has_checksums).then(|| ChangeLog::of(interest.pages().len()));
-        let mut replay = cluster.replay.clone();
-        if cluster.may_be_running {
+        history.changes = (!case.has_checksums).then(|| ChangeLog::of(interest.pages().len()));
+        let mut replay = case.replay.clone();
+        if case.may_be_running() {
             replay.doubts.push(Doubt::MayBeRunning);
         }
         Self { replay, history, interest, zeroed, needed, sifted: None, coverage: Coverage::default() }
@@ -112,37 +113,31 @@ impl WalRead {
 }
 
 /// Reads WAL from its beginning to its end.
-pub(super) fn read_wal(
-    wal: &WalInput<'_>,
-    cluster: &ClusterInput<'_>,
-    mut question: WalQuestion,
-    jobs: usize,
-    progress: &CheckProgress<'_>,
-) -> WalRead {
+pub(super) fn read_wal(case: &Case<'_>, mut question: WalQuestion, progress: &CheckProgress<'_>) -> WalRead {
     let sieve = question.sieve.take();
     sieve.iter().for_each(|sieve| question.interest.add_sieved(sieve.wanted().pages()));
     let WalRead { mut replay, mut history, interest, zeroed, needed, mut coverage, .. } =
-        WalRead::nothing(cluster, question);
+        WalRead::nothing(case, question);
     (history.zeroed, history.needed, history.sieve) = (zeroed, needed, sieve);
     let mut is_read = true;
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
     // Where nothing is wrong with any page, and none is all zero, older WAL has nothing to say.
     let is_wanted = !interest.is_empty() || history.zeroed.is_some() || replay.redo_lsn.is_none();
-    if let Some(set) = wal.all.or(wal.own).filter(|_| is_wanted) {
-        for error in read_before(set, replay.redo_lsn, &mut history, &interest, jobs, &watch) {
+    if let Some(set) = case.wal.most().filter(|_| is_wanted) {
+        for error in read_before(set, replay.redo_lsn, &mut history, &interest, case.jobs, &watch) {
             coverage.skip(SkippedPart::WalBeforeRedo, error);
             is_read = false;
         }
     }
-    match wal.own {
+    match &case.wal.own {
         Some(set) => {
-            if let Err(error) = replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch) {
+            if let Err(error) = replay.read_to_end(set, case.control, &mut history, &interest, case.jobs, &watch) {
                 replay.doubts.push(Doubt::WalUnreadable { error: ErrorWords::from(&error) });
                 coverage.skip(SkippedPart::Wal, error);
                 is_read = false;
             }
-            match doubt_of_end(&replay, set, wal.all, wal.marks) {
+            match doubt_of_end(&replay, set, case.wal.all.as_ref(), &case.wal.marks) {
                 Ok(doubt) => replay.doubts.extend(doubt),
                 Err(error) => coverage.skip(SkippedPart::WalAfterEnd, error),
             }
@@ -154,7 +149,7 @@ pub(super) fn read_wal(
     }
     let is_whole = is_read && history.stretches().len() == 1 && !progress.is_broken_off();
     let sifted = history.sieve.take().filter(|_| is_whole).map(|sieve| SiftedPages::of(sieve, &history));
-    replay.weigh_left_out(wal.unknown_versions, wal.denied, cluster.control);
+    replay.weigh_left_out(&case.wal.unknown_versions, &case.wal.denied, case.control);
     if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
         coverage.skip(SkippedPart::RowsWithoutChecksum, SkipReason::NoRoomForChanges { end_lsn: cut });
     }
@@ -173,9 +168,7 @@ const MAX_ROUNDS: usize = 8;
 pub(super) fn sift(
     mut wanted: Vec<PageOnDisk>,
     first: &WalRead,
-    wal: &WalInput<'_>,
-    cluster: &ClusterInput<'_>,
-    jobs: usize,
+    case: &Case<'_>,
     progress: &CheckProgress<'_>,
 ) -> Vec<PageId> {
     let mut found = Vec::new();
@@ -184,7 +177,7 @@ pub(super) fn sift(
             break;
         }
         let count = wanted.len();
-        match sift_once(wanted, first, wal, cluster, jobs, progress) {
+        match sift_once(wanted, first, case, progress) {
             Ok(sifted) => {
                 found.extend(sifted.contradicted);
                 wanted = sifted.waiting;
@@ -206,9 +199,7 @@ pub(super) fn sift(
 fn sift_once(
     wanted: Vec<PageOnDisk>,
     first: &WalRead,
-    wal: &WalInput<'_>,
-    cluster: &ClusterInput<'_>,
-    jobs: usize,
+    case: &Case<'_>,
     progress: &CheckProgress<'_>,
 ) -> Result<SiftedPages, Vec<PageOnDisk>> {
     let redo_lsn = first.replay.redo_lsn.unwrap_or_default();
@@ -216,12 +207,17 @@ fn sift_once(
     let mut interest = Interest::default();
     interest.add_sieved(&wanted);
     let mut history = WalHistory::new(&interest);
-    history.sieve = Some(Sieve::new(wanted, cluster.pages, cluster.block_size, (redo_lsn, next_xid)));
+    history.sieve = Some(Sieve::new(wanted, &case.pages, case.files.block_size, (redo_lsn, next_xid)));
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
-    let before = wal.all.or(wal.own).map(|set| read_before(set, Some(redo_lsn), &mut history, &interest, jobs, &watch));
-    let mut replay = cluster.replay.clone();
-    let after = wal.own.map(|set| replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch));
+    let before =
+        case.wal.most().map(|set| read_before(set, Some(redo_lsn), &mut history, &interest, case.jobs, &watch));
+    let mut replay = case.replay.clone();
+    let after = case
+        .wal
+        .own
+        .as_ref()
+        .map(|set| replay.read_to_end(set, case.control, &mut history, &interest, case.jobs, &watch));
     let is_read = before.is_none_or(|errors| errors.is_empty()) && matches!(after, Some(Ok(())));
     let is_whole = is_read && history.stretches().len() == 1 && !progress.is_broken_off();
     let Some(sieve) = history.sieve.take() else { return Ok(SiftedPages::default()) };

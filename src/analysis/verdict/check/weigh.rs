@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use super::input::{NameInput, Witnesses};
+use super::input::Witnesses;
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::skipped::Coverage;
 use crate::analysis::start::doubt::{Doubt, LsnWitness};
 use crate::analysis::start::replay::Replay;
 use crate::analysis::verdict::candidate::CandidateOutcome;
+use crate::analysis::verdict::case::Case;
 use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::names::RelationNames;
 use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
 /// Sources of doubts in addition to WAL.
@@ -21,14 +23,17 @@ pub(super) struct DoubtSources<'a> {
     pub(super) witnesses: Witnesses<'a>,
     /// The pages that something is wrong with.
     pub(super) pages: &'a [PageReport],
-    pub(super) called: &'a dyn Fn(RelFileLocator) -> String,
-    pub(super) will_rebuild: bool,
     pub(super) is_broken_off: bool,
 }
 
 /// Everything that is doubtful about the cluster as a whole, those doubts first that reading WAL gave. What could not be
 /// examined counts too; what is read on the way and cannot be, is added to `coverage`.
-pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, coverage: &mut Coverage) -> Vec<Doubt> {
+pub(super) fn doubts_of_cluster(
+    case: &Case<'_>,
+    replay: &Replay,
+    sources: DoubtSources<'_>,
+    coverage: &mut Coverage,
+) -> Vec<Doubt> {
     let mut doubts = replay.doubts.clone();
     doubts.extend(sources.newest_written.and_then(|(lsn, slot)| replay.doubt_of_page(lsn, slot)));
     let look = match sources.witnesses {
@@ -42,13 +47,13 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
     if sources.is_broken_off {
         doubts.push(Doubt::BrokenOff);
     }
-    doubts.extend(doubts_of_damaged(replay, sources.pages, sources.called));
+    doubts.extend(doubts_of_damaged(replay, sources.pages, &case.names));
     let is_proven =
         |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == CandidateOutcome::Safe);
     let is_safe = |page: &PageReport| page.is_wrong && is_proven(page);
     if let Some(look) = look
         && !doubts.iter().any(Doubt::forbids_restore)
-        && sources.pages.iter().any(|page| is_safe(page) || sources.will_rebuild && matches!(page.rebuild, Some(Ok(_))))
+        && sources.pages.iter().any(|page| is_safe(page) || case.will_rebuild && matches!(page.rebuild, Some(Ok(_))))
     {
         let (mut more, unread) = look();
         // It read the same WAL to its end.
@@ -69,9 +74,9 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
 
 /// Evidence of damaged pages about the end of WAL: from their header, else from their newest image. A page with neither
 /// left could have been the only one to show that WAL is missing.
-fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelFileLocator) -> String) -> Vec<Doubt> {
+fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], names: &RelationNames) -> Vec<Doubt> {
     let Some(end_lsn) = replay.end_lsn else { return Vec::new() };
-    let witness = |page: PageId| LsnWitness::Page { page, relation: called(page.rel) };
+    let witness = |page: PageId| LsnWitness::Page { page, relation: names.called(page.rel) };
     let logged = || pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
     let latest_of = |page: &PageReport| {
         let lsn_of = |index: usize| page.verdict.candidates.get(index).map(|judged| judged.candidate.page_lsn);
@@ -108,10 +113,10 @@ struct Left {
 }
 
 /// Counts pages that no replay brings against the other pages of their table.
-pub(super) fn weigh_tables(pages: &mut [PageReport], names: &NameInput<'_>) {
+pub(super) fn weigh_tables(pages: &mut [PageReport], names: &RelationNames) {
     let mut known: BTreeMap<RelFileLocator, Whole> = BTreeMap::new();
     let mut whole_of = |rel: RelFileLocator| {
-        *known.entry(rel).or_insert_with(|| match (names.table_of)(rel) {
+        *known.entry(rel).or_insert_with(|| match names.table_of(rel) {
             Some(table) => Whole::Table { db_oid: rel.db_oid, table },
             None => Whole::Relation(rel),
         })
@@ -128,7 +133,7 @@ pub(super) fn weigh_tables(pages: &mut [PageReport], names: &NameInput<'_>) {
     }
     for report in pages.iter_mut().filter(|report| report.is_wrong && !stays_behind(report)) {
         if let Some(Left { page, more }) = left.get(&whole_of(report.page.rel)) {
-            let relation = (names.called)(page.rel);
+            let relation = names.called(page.rel);
             report.weigh_left_beside(Doubt::TableStaysBehind { relation, page: *page, more: *more });
         }
     }

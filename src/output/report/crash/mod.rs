@@ -94,7 +94,7 @@ impl CrashReport<'_> {
     }
 
     fn called(&self, page: PageId) -> String {
-        self.cluster.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
+        self.cluster.names.called(page.rel)
     }
 
     fn titled(&self, page: PageId) -> String {

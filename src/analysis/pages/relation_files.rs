@@ -1,14 +1,17 @@
-//! Rules that `verify` uses: page size, segment size, and whether pages carry checksums.
+//! The relation files of a cluster, and the rules of their pages: page size, segment size, and whether they carry checksums.
+
+use std::collections::BTreeMap;
 
 use crate::analysis::pages::checksum_witness::CHECKSUMS_OFF;
 use crate::analysis::pages::page_check::page_size_by_headers;
 use crate::analysis::skipped::{ControlDoubt, Coverage, NoPageSize, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::relation_walk::RelationFile;
+use crate::cluster::page_source::RelationPaths;
+use crate::cluster::relation_walk::{RelationFile, RelationWalk, relations_of};
 use crate::parsers::control::{ChecksumState, ControlFile};
 use crate::report::{Finding, rules};
-use crate::types::Geometry;
+use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// Meaning of a wrong checksum of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,7 @@ impl PageRules {
     }
 
     /// Like [`Self::of`]; `headers` returns the page size in the headers of pages.
-    pub(super) fn with_headers(
+    pub(crate) fn with_headers(
         directory: &DataDir,
         headers: impl FnOnce() -> Result<(u32, u64), NoPageSize>,
         coverage: &mut Coverage,
@@ -87,6 +90,61 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
             coverage.skip(SkippedPart::DataChecksums, SkipReason::UnknownChecksumState(state));
             ChecksumRule::Counted
         }
+    }
+}
+
+/// The relation files of a cluster, and what their pages are judged by.
+#[derive(Debug)]
+pub(crate) struct RelationFiles {
+    pub walk: RelationWalk,
+    /// Rules of pages; `None` when not even their size is known.
+    pub rules: Option<PageRules>,
+    /// Sizes; the usual ones where they are unknown.
+    pub geometry: Geometry,
+    /// Bytes of a page.
+    pub block_size: usize,
+    pub paths: RelationPaths,
+}
+
+impl RelationFiles {
+    /// Walks through the directory. What is unknown about the pages is added to `coverage`.
+    pub(crate) fn find(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) -> Self {
+        let walk = relations_of(directory);
+        let rules = PageRules::of(directory, &walk.files, coverage, findings);
+        let geometry = rules.map_or(Geometry::USUAL, |rules| rules.geometry);
+        let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
+        let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+        let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
+        Self { walk, rules, geometry, block_size, paths }
+    }
+
+    pub(crate) fn only(&self, takes: impl Fn(RelFileLocator) -> bool) -> Self {
+        let files = self.walk.files.iter().filter(|file| takes(file.rel)).cloned().collect();
+        let walk = RelationWalk { files, skipped: Vec::new() };
+        Self { walk, paths: self.paths.clone(), ..*self }
+    }
+
+    /// Blocks of a fork, by the sizes of its files when they were listed.
+    pub(crate) fn blocks_of(&self, rel: RelFileLocator, fork: ForkNumber) -> u64 {
+        let files = &self.walk.files;
+        let first = files.partition_point(|file| (file.rel, file.name.fork) < (rel, fork));
+        let of_fork = files.iter().skip(first).take_while(|file| (file.rel, file.name.fork) == (rel, fork));
+        of_fork.map(|file| file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1))).sum()
+    }
+
+    pub(crate) fn blocks(&self) -> BTreeMap<(RelFileLocator, ForkNumber), u64> {
+        let mut blocks = BTreeMap::new();
+        for file in &self.walk.files {
+            let of_file = file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1));
+            *blocks.entry((file.rel, file.name.fork)).or_insert(0) += of_file;
+        }
+        blocks
+    }
+
+    /// Path of the file that holds a page, and where in it the page begins.
+    pub(crate) fn locate(&self, page: PageId) -> (String, u64) {
+        let (path, index) = self.paths.path_and_block(page);
+        (path.display().to_string(), u64::from(index) * u64::from(self.geometry.block_size))
     }
 }
 
