@@ -49,9 +49,10 @@ impl SiftedPages {
     fn of(sieve: Sieve, history: &WalHistory) -> Self {
         let wanted = sieve.wanted();
         let (mut contradicted, waiting) = sieve.finish();
-        // What was removed meanwhile, or copied, is weighed record by record.
-        let is_made =
-            |page: &PageId| history.file_events(*page).any(|event| !matches!(event.what, LifeCycle::Created { .. }));
+        // What was removed meanwhile, or copied, is weighed record by record, unless the file was created after that.
+        let is_made = |page: &PageId| {
+            history.file_events(*page).last().is_some_and(|event| !matches!(event.what, LifeCycle::Created { .. }))
+        };
         let all: FxHashSet<PageId> = wanted.pages().iter().map(|own| own.page).collect();
         contradicted.extend(all.iter().copied().filter(is_made));
         contradicted.sort_unstable();
