@@ -13,7 +13,7 @@ use crate::cluster::wal::{
 };
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
-use crate::repair::scratch::scratch_file;
+use crate::repair::export::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
