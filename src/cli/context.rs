@@ -10,11 +10,10 @@ use clap::{Arg, ArgAction, Args, ValueEnum};
 use super::exit::Stop;
 use super::work::{JobsArg, ProgressArg};
 use crate::inspect::error::InspectError;
-use crate::output::colour::Paint;
 use crate::output::document::Document;
 use crate::output::escape::{printable, quoted};
 use crate::output::sink::Machine;
-use crate::output::text::Layout;
+use crate::output::text::{Layout, Paint};
 use crate::repair::new_file::NewFile;
 
 /// Columns that are assumed where there is no terminal to ask.

@@ -11,7 +11,7 @@ use crate::cluster::donor::{Donor, DonorHost};
 use crate::cluster::wal::{DeniedFile, WalSet, WalSetError, WalSetOptions, WalSources, WatchOpen, holds_no_wal};
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
-use crate::repair::scratch::scratch_file;
+use crate::repair::export::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 

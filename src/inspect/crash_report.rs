@@ -18,9 +18,9 @@ use crate::analysis::verdict::images::{VersionOf, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::{FileDigest, Links, digest_file};
+use crate::output::check_document::write_stand_ins;
 use crate::output::check_text::{compared_words, letter, page_title};
 use crate::output::closing::Closing;
-use crate::output::colour::Paint;
 use crate::output::control_fields::control_facts;
 use crate::output::document::Document;
 use crate::output::json::{BatchJson, FileJson};
@@ -29,8 +29,7 @@ use crate::output::report::Provenance;
 use crate::output::report::crash::{
     BufferShown, CrashReport, Excerpt, PageSheet, PlanShown, PlannedBytes, Pressed, WalRun,
 };
-use crate::output::stand_in_text::write_stand_ins;
-use crate::output::text::Layout;
+use crate::output::text::{Layout, Paint};
 use crate::output::words::cluster::checksum_words;
 use crate::parsers::crc::sha256_text;
 use crate::repair::plan::{Plan, PlanSource, PlanStep};

@@ -1,6 +1,8 @@
 //! Meaning of a path on the command line: a data directory, a directory of DWB files, or such files.
 //! Also here: batches of a double write buffer that can be distinguished.
+//! Also here: a cluster and its double write buffer at a glance: what `info` shows.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -13,18 +15,20 @@ use crate::analysis::dwb::trace::ClusterFacts;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::pages::select::RelationPattern;
 use crate::analysis::skipped::{Coverage, SkippedPart};
-use crate::analysis::start::cluster_condition::inspect_directory;
+use crate::analysis::start::cluster_condition::{ClusterCondition, inspect_directory};
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::innodb::is_innodb;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::Links;
 use crate::cluster::page_source::RelationPaths;
-use crate::cluster::relation_walk::relations_of;
+use crate::cluster::relation_walk::{RelationWalk, relations_of};
+use crate::cluster::running::ServerSign;
 use crate::cluster::settings::{Settings, is_true};
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::dwb::Slot;
 use crate::report::{Finding, Severity, rules};
+use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
 /// Settings by which a server uses its double write buffer, of two revisions of the patch.
 const DWB_SETTINGS: [&str; 2] = ["double_write_buffer", "io_torn_pages_protection"];
@@ -295,4 +299,67 @@ pub fn batches(paths: &[PathBuf], watch: &dyn Fn() -> ControlFlow<()>) -> Result
     coverage.append_once(second);
     let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
     Ok(BatchesReport { source, batches, names, findings, coverage })
+}
+
+/// Facts at some paths.
+#[derive(Debug)]
+pub struct InfoReport {
+    /// The directory, its settings and the files of its double write buffer.
+    pub source: DwbSource,
+    /// The cluster; `None` when the paths are not a data directory.
+    pub cluster: Option<ClusterSummary>,
+    /// The double write buffer, and what was not examined.
+    pub dwb: DwbReport,
+    /// Findings.
+    pub findings: Vec<Finding>,
+}
+
+/// A cluster in a few values.
+#[derive(Debug)]
+pub struct ClusterSummary {
+    /// Its condition.
+    pub condition: ClusterCondition,
+    /// Whether a server runs on it.
+    pub server: ServerSign,
+    /// Databases that have files.
+    pub databases: u64,
+    /// Files of relations.
+    pub relation_files: u64,
+    /// Bytes of these.
+    pub relation_bytes: u64,
+    /// Tablespaces beside the two that every cluster has.
+    pub tablespaces: u64,
+}
+
+/// Examines a data directory, a directory of DWB files, or such files.
+///
+/// # Errors
+/// When a path is neither a data directory nor holds DWB files, or several paths are not all files.
+pub fn info(paths: &[PathBuf]) -> Result<InfoReport, InspectError> {
+    let source = DwbSource::open(paths)?;
+    let (mut dwb, findings) = source.examine();
+    let walk = source.directory.as_ref().map(relations_of);
+    for error in walk.iter().flat_map(|walk| &walk.skipped) {
+        dwb.coverage.skip(SkippedPart::RelationFiles, error);
+    }
+    let cluster =
+        source.directory.as_ref().zip(walk.as_ref()).map(|(directory, walk)| ClusterSummary::of(directory, walk));
+    Ok(InfoReport { source, cluster, dwb, findings })
+}
+
+impl ClusterSummary {
+    fn of(directory: &DataDir, walk: &RelationWalk) -> Self {
+        let server = directory.server_sign();
+        let databases: BTreeSet<u32> = walk.files.iter().map(|file| file.rel.db_oid).filter(|oid| *oid != 0).collect();
+        let is_elsewhere = |oid: &u32| ![DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(oid);
+        let tablespaces: BTreeSet<u32> = walk.files.iter().map(|file| file.rel.spc_oid).filter(is_elsewhere).collect();
+        Self {
+            condition: ClusterCondition::of(directory.control().trusted(), &server, &directory.recovery_signs()),
+            server,
+            databases: databases.len() as u64,
+            relation_files: walk.files.len() as u64,
+            relation_bytes: walk.files.iter().map(|file| file.size_bytes).sum(),
+            tablespaces: tablespaces.len() as u64,
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! One screen about some WAL: how much of it is images, what would have saved some, whose they are, and when they come.
+//! Also here: the first lines of `advise` and `stats`: the share of images, and what matters most about it.
 
 use std::io::{self, Write};
 
 use textwrap::core::display_width;
 
 use super::figures::{
-    allows_defaults, duration, many, megabytes, percent, rate, remedy_words, signed_size_words, size_words,
+    allows_defaults, duration, many, megabytes, percent, rate, remedy_words, signed_size_words, size, size_words,
 };
 use super::json::time_text;
 use super::relation_columns::{cure_words, kind_words, likely_cause_words};
@@ -14,11 +15,11 @@ use super::text::{Layout, wrapped, wrapping};
 use super::words::cluster::ForSameWork;
 use crate::analysis::plan::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
+use crate::analysis::wal::curve::Overview;
 use crate::analysis::wal::group::GroupRow;
 use crate::analysis::wal::likely_cause::LikelyCause;
-use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
-use crate::analysis::wal::tally::Certainty;
+use crate::analysis::wal::tally::{Certainty, Tally};
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
@@ -340,4 +341,41 @@ pub(crate) fn write_since_redo(out: &mut dyn Write, layout: Layout, since: &Sinc
         wrapped(out, layout, "  ", 2, &words)?;
     }
     Ok(())
+}
+
+/// The share of images in all WAL, the remedy that saves most, and the relation with most WAL.
+pub(crate) fn write_advice(
+    out: &mut dyn Write,
+    layout: Layout,
+    overview: &Overview,
+    savings: &[Saving],
+    relations: &[RelationLine<'_>],
+) -> io::Result<()> {
+    let share = |bytes: u64| percent(bytes as f64 / overview.wal_bytes.max(1) as f64);
+    let badge = format!("{} % OF THE WAL IS IMAGES", share(overview.total.fpi_bytes));
+    writeln!(out, "{}", layout.paint.heading(&badge))?;
+    let best = savings.iter().filter(|saving| saving.wal_bytes > 0).max_by_key(|saving| saving.wal_bytes);
+    if let Some(saving) = best {
+        let part = share(saving.wal_bytes.unsigned_abs());
+        let (remedy, saves) = (remedy_words(&saving.remedy), signed_size_words(saving.wal_bytes));
+        let words = format!("{remedy} would have saved most: {saves}, {part} % ({})", how_sure(saving));
+        wrapped(out, layout, "  ", 2, &words)?;
+    }
+    if let Some(first) = relations.first() {
+        let bytes = first.row.tally.combined_bytes();
+        let words = format!("most WAL was written for {}: {}, {} %", first.name, size_words(bytes), share(bytes));
+        wrapped(out, layout, "  ", 2, &words)?;
+    }
+    writeln!(out)
+}
+
+/// The share of images in all records.
+pub(crate) fn write_share(out: &mut dyn Write, layout: Layout, total: &Tally) -> io::Result<()> {
+    let noun = if total.fpi_count == 1 { "image" } else { "images" };
+    let badge = format!("{} % OF RECORD BYTES ARE IMAGES", percent(total.fpi_share()));
+    let counts = format!("{} {noun}, {} of {}", total.fpi_count, size(total.fpi_bytes), size(total.combined_bytes()));
+    // Beside the badge where there is room.
+    let fits = badge.len().saturating_add(counts.len()).saturating_add(3) <= usize::from(layout.width);
+    let gap = if fits { "   " } else { "\n  " };
+    writeln!(out, "{}{gap}{counts}\n", layout.paint.heading(&badge))
 }

@@ -15,8 +15,8 @@ use crate::analysis::verdict::candidate::{ImageSource, Judged};
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
-use crate::output::colour::Paint;
 use crate::output::escape::printable;
+use crate::output::text::Paint;
 use crate::parsers::dwb::patch::short_name;
 use crate::types::{BlockNumber, ForkNumber, PageId};
 

@@ -6,7 +6,6 @@ pub(crate) mod advise_text;
 pub(crate) mod check_document;
 pub mod check_text;
 pub(crate) mod closing;
-pub mod colour;
 #[cfg(feature = "tables")]
 pub mod compare;
 pub mod control_fields;
@@ -16,8 +15,6 @@ pub mod documents;
 pub(crate) mod escape;
 pub mod export;
 pub(crate) mod figures;
-#[cfg(feature = "tables")]
-pub(crate) mod files_text;
 pub(crate) mod hexdump;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
@@ -26,7 +23,6 @@ pub(crate) mod kept_words;
 pub(crate) mod last_resorts;
 pub(crate) mod markup;
 pub mod next_step_text;
-pub(crate) mod page_parts;
 #[cfg(feature = "tables")]
 pub mod page_rows;
 #[cfg(feature = "tables")]
@@ -34,8 +30,6 @@ pub(crate) mod page_text;
 #[cfg(feature = "tables")]
 pub(crate) mod plan_text;
 pub mod plot;
-#[cfg(feature = "cli")]
-pub(crate) mod progress;
 pub(crate) mod prometheus;
 pub mod record_text;
 pub(crate) mod relation_columns;
@@ -44,14 +38,10 @@ pub mod report;
 pub(crate) mod salvage_text;
 pub(crate) mod sink;
 pub(crate) mod sql;
-#[cfg(feature = "tables")]
-pub(crate) mod stand_in_text;
 pub mod start_words;
 #[cfg(feature = "tables")]
 pub(crate) mod table;
 pub mod text;
-#[cfg(feature = "cli")]
-pub(crate) mod wal_answer;
 pub(crate) mod wal_columns;
 #[cfg(feature = "tables")]
 pub mod wal_text;

@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn steps_are_numbered_and_commands_not_broken() {
         let mut out = Vec::new();
-        let paint = crate::output::colour::Paint::new(false);
+        let paint = crate::output::text::Paint::new(false);
         write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], CONTEXT).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(

@@ -1,4 +1,5 @@
 //! Writes new files outside every data directory: page images, tables. Never overwrites anything.
+//! Also here: temporary files without a name, for input that cannot be read twice.
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
 use std::fs::File;
@@ -120,6 +121,11 @@ impl Write for NewFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// Makes a file in the system's temporary directory that goes away with its handle. No other program can find it.
+pub(crate) fn scratch_file() -> io::Result<File> {
+    tempfile::tempfile()
 }
 
 #[cfg(test)]

@@ -11,9 +11,8 @@ use jiff::Timestamp;
 use rustix::fs::Stat;
 use serde_json::Value;
 
-use super::audit;
 use super::held::{HeldDir, split};
-use super::journal_dir::{Exposure, JournalDir, JournalFile};
+use super::journal_dir::{self, Exposure, JournalDir, JournalFile};
 use super::manifest::{JournalEntry, Manifest};
 use super::outside::{OutsideError, check, open_parent};
 use super::plan::{Plan, crc_text};
@@ -268,7 +267,7 @@ impl Journal {
         let file = match directory.open_to_read(MANIFEST) {
             Err(JournalError::Access(error)) if error.is_not_found() => {
                 let path = directory.held().path().to_owned();
-                let Some(told) = audit::told(&directory)? else { return Err(JournalError::Incomplete(path)) };
+                let Some(told) = journal_dir::told(&directory)? else { return Err(JournalError::Incomplete(path)) };
                 let images = match directory.open_to_read(BEFORE) {
                     Ok(_) => "the old bytes are in before.pages, in the order of the log",
                     Err(_) => "before.pages with the old bytes is also missing, or cannot be read",
@@ -326,7 +325,7 @@ impl Journal {
     /// # Errors
     /// When the log is there but cannot be read.
     pub fn began(&self) -> Result<Option<Timestamp>, JournalError> {
-        audit::began(&self.directory)
+        journal_dir::began(&self.directory)
     }
 
     /// The old bytes of an entry, checked now.
@@ -373,7 +372,7 @@ impl Journal {
     /// # Errors
     /// When the system refuses, or the log is not a file of this journal alone.
     pub fn audit(&self, event: &str, details: Value) -> Result<(), JournalError> {
-        audit::append(&self.directory, event, details)
+        journal_dir::append(&self.directory, event, details)
     }
 }
 

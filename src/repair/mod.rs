@@ -1,7 +1,6 @@
 //! The only code that opens files for writing, but for sandboxes in which pages are built.
 
 pub mod apply;
-mod audit;
 pub mod blocker;
 pub mod demo;
 pub mod export;
@@ -13,8 +12,6 @@ pub(crate) mod manifest;
 pub(crate) mod new_file;
 pub(crate) mod outside;
 pub mod plan;
-pub(crate) mod plan_file;
 pub(crate) mod prepare;
-pub(crate) mod scratch;
 pub(crate) mod target;
 pub(crate) mod witness;

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::fields::{column_of, name_at, padded_name};
 use super::keys::leaf_entries;
-use super::layout::Offsets;
+use super::layout::{Offsets, column_of, name_at, padded_name};
 use super::rivals::Rival;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{DatabaseFiles, SegmentFiles, Source, mapped_number};

@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
 use super::complete::{choose_columns, complete, count_columns, find_files, guess_shapes};
-use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name, in_utf8};
-use super::hand_out::{Copies, hand_out};
 use super::keys::LostPlaces;
-use super::layout::Offsets;
+use super::layout::{Names, Offsets, SQL_ASCII, UTF8, encoding_name, in_utf8};
 use super::objects::{LOOSE, add_loose};
-use super::out::Output;
+use super::out::{Copies, Output, hand_out};
 use super::pages::HeapWriter;
 #[cfg(feature = "parquet")]
 use super::parquet::write_beside;
@@ -22,9 +20,8 @@ use super::rows::{Class, Row, Table, scan};
 use super::schema::Schema;
 use super::source::{DatabaseFiles, Source, mapped_number};
 use super::templates::Templates;
-use super::toast::ToastValues;
+use super::toast::{ToastCopies, ToastValues};
 use super::transplant::{Transplant, libraries, relation_file, shapes_of};
-use super::unpack::ToastCopies;
 use super::xacts::{WalFacts, Xacts};
 use super::{LooseFile, NotSalvaged, RowFormat, SalvageError, TableReport, UnnamedFile};
 use crate::cluster::open::{Links, read_small};

@@ -4,18 +4,13 @@
 //! and `pages` put the rows into a fresh cluster of the same major in a sandbox, and `print` has its server print them. That
 //! server never sees the damaged cluster, and nothing of that cluster runs: no function, trigger, policy or default.
 
-mod belonging;
 mod catalogs;
 mod changes;
 mod complete;
-mod encoding;
 mod extract;
-mod fields;
 mod fit;
-mod hand_out;
 mod keys;
 mod layout;
-mod lost_classes;
 mod objects;
 mod out;
 mod pages;
@@ -30,7 +25,6 @@ mod source;
 mod templates;
 mod toast;
 mod transplant;
-mod unpack;
 mod xacts;
 
 use std::collections::BTreeMap;
@@ -38,13 +32,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::belonging::Compared;
-pub use self::belonging::WalTrust;
 pub(crate) use self::changes::Changes;
-pub use self::changes::Interrupt;
-use self::changes::Interruption;
-use self::encoding::in_utf8;
+use self::changes::{Compared, Interruption};
+pub use self::changes::{Interrupt, WalTrust};
 use self::extract::Work;
+use self::layout::in_utf8;
 use self::out::{Output, copy_file_name};
 pub use self::room::{Beforehand, BetterWay, Room};
 pub use self::rows::PageLoss;
@@ -409,7 +401,7 @@ impl Salvage {
 
     /// Holds pages against WAL that ends there.
     pub(crate) fn compare(&self, logs: &PageLogs, wal_end: Lsn) -> Compared {
-        belonging::compare(&self.source, logs, wal_end)
+        changes::compare(&self.source, logs, wal_end)
     }
 
     /// Major version of the cluster.

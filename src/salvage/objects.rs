@@ -5,9 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use super::catalogs::{Catalogs, Relation};
-use super::encoding::{Names, in_utf8};
 use super::extract::{Work, schema_of};
-use super::fields::sequence_value;
+use super::layout::{Names, in_utf8, sequence_value};
 use super::out::Output;
 use super::pages::HeapWriter;
 use super::rows::{Class, Table, scan};

@@ -12,7 +12,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, Serial
 use parquet::schema::types::{Type, TypePtr};
 
 use super::catalogs::Relation;
-use super::encoding::Names;
+use super::layout::Names;
 use super::out::Output;
 use super::print::unescaped;
 use super::source::DatabaseFiles;

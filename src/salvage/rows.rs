@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use roaring::RoaringBitmap;
 use strum::IntoStaticStr;
 
-use super::belonging::WalTrust;
+use super::changes::WalTrust;
 use super::fit::{Span, fit, fitting_bytes};
 use super::keys::{LostItems, LostPlaces};
 use super::source::{SegmentFiles, Source};

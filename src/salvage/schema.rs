@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::catalogs::{Catalogs, Relation};
-use super::encoding::client_encoding;
+use super::layout::client_encoding;
 use super::out::Output;
 use super::print::Session;
 use super::source::DatabaseFiles;
@@ -83,7 +83,7 @@ impl Schema<'_> {
         for row in self.catalogs.rows.get(&3079).into_iter().flatten() {
             let at = usize::from(row.header.row_oid(&row.tuple).is_none()).saturating_mul(4);
             if let Some(name) =
-                super::fields::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
+                super::layout::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
             {
                 before.push_str(&format!("CREATE EXTENSION IF NOT EXISTS {};\n", quoted(&name)));
             }

@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::catalogs::rows_of;
 use super::changes::{Changes, Interruption};
-use super::encoding::in_utf8;
-use super::fields::{name_at, padded_name};
 use super::keys::leaf_entries;
-use super::layout::Offsets;
+use super::layout::{Offsets, in_utf8, name_at, padded_name};
 use super::rows::has_right_checksum;
 use super::xacts::{WalFacts, Xacts};
 use crate::cluster::data_dir::DataDir;

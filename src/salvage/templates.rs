@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::catalogs::{KnownColumn, LostLabel, PG_ENUM_OID, RawRow};
-use super::fields::column_of;
-use super::fields::name_at;
-use super::layout::Offsets;
+use super::layout::{Offsets, column_of, name_at};
 use super::rows::sound_tuples;
-use super::source::mapped_number;
-use super::source::{DatabaseFiles, Source};
+use super::source::{DatabaseFiles, Source, mapped_number};
 use crate::parsers::catalog::{PG_CLASS_OID, PG_INDEX_OID};
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::attribute::{PG_ATTRIBUTE_OID, PG_TYPE_OID};

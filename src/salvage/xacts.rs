@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use strum::IntoStaticStr;
 
-use super::belonging::WalTrust;
+use super::changes::WalTrust;
 use super::source::Source;
 use crate::cluster::open::{Links, ReadFile, list, read_small};
 use crate::parsers::decode::u32_at;

@@ -8,8 +8,7 @@ use pgforensics::analysis::wal::interval_rows::IntervalRow;
 use pgforensics::analysis::wal::tally::Tally;
 use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::stats::{WalStatsRequest, wal_stats};
-use pgforensics::output::colour::Paint;
-use pgforensics::output::text::Layout;
+use pgforensics::output::text::{Layout, Paint};
 use pgforensics::output::wal_text::write_intervals;
 use serde_json::Value;
 

@@ -14,12 +14,12 @@ use crate::cli::values::PgData;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
-use crate::inspect::info::{ClusterSummary, InfoReport, info as inspect_info};
+use crate::inspect::dwb_source::{ClusterSummary, InfoReport, info as inspect_info};
 use crate::output::closing::{Closing, begin};
 use crate::output::control_fields::{control_facts, control_fields, control_object};
-use crate::output::files_text::write_files;
 use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text};
 use crate::output::sink::CsvShape;
+use crate::output::table::write_files;
 use crate::output::text::{Layout, write_described, write_fact, write_rings};
 use crate::parsers::dwb::Knowledge;
 

@@ -4,7 +4,6 @@ mod batches;
 mod check;
 mod demo;
 mod dump;
-mod examine_args;
 mod info;
 mod innodb;
 mod page;

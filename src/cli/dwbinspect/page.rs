@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::PROGRAM;
-use super::examine_args::Bars;
+use super::check::Bars;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::images::{PageVersion, VersionOf};
 use crate::analysis::verdict::page_history::HistoryRow;

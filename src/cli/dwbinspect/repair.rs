@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::examine_args::Bars;
+use super::check::Bars;
 use super::undo::{OverrideArgs, ReplayArgs, run_replay};
 use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;

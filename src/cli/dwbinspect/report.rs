@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::PROGRAM;
-use super::examine_args::{Bars, ExamineArgs};
+use super::check::{Bars, ExamineArgs};
 use crate::cli::context::{QuietArg, ReportFileArgs, command_line};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};

@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, Sample, path_texts};
+use crate::analysis::wal::curve::Overview;
 use crate::analysis::wal::group_key::{GroupBy, Key};
-use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::since_redo::SPAN_STARTS_S;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::advise::{AdviseRequest, AdvisedRelation, WalAdvice, advise};
 use crate::inspect::wal::source::ReadWal;
 use crate::output::advise_text::{
-    RelationLine, write_bill, write_overview, write_relations, write_savings, write_since_redo,
+    RelationLine, write_advice, write_bill, write_overview, write_relations, write_savings, write_since_redo,
 };
 use crate::output::closing::{Closing, begin};
 use crate::output::json::savings::{BillJson, SAVING_COLUMNS, SavingJson};
@@ -24,7 +24,6 @@ use crate::output::json::{Item, lsn_text, time_text};
 use crate::output::kept_words::{keeper_words, kept_sentence, most};
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
-use crate::output::wal_answer::write_advice;
 use crate::output::wal_columns::put_tally;
 use crate::output::wal_text::name_of;
 use crate::parsers::wal::version::Major;

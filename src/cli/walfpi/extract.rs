@@ -19,7 +19,7 @@ use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::page_at::{Moment, PagesAt, PagesAtRequest, pages_at};
 use crate::inspect::page_target::named_pages;
 use crate::inspect::wal::images::FoundImage;
-use crate::inspect::wal::recompress::PageForm;
+use crate::inspect::wal::whatif::PageForm;
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::json::Item;

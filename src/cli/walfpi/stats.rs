@@ -23,12 +23,12 @@ use crate::inspect::wal::follow::FollowBy;
 use crate::inspect::wal::source::ReadWal;
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::inspect::wal::times::{WalTimeGroups, WalTimesRequest, wal_time_groups, wal_times};
+use crate::output::advise_text::write_share;
 use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text, time_words};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
-use crate::output::wal_answer::write_share;
 use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals, write_rest};
 use crate::output::wal_times::{

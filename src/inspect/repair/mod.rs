@@ -23,8 +23,8 @@ use crate::cluster::relation_walk;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::{Blocker, Overrides, find_blockers, unopened};
 use crate::repair::journal::Journal;
+use crate::repair::new_file;
 use crate::repair::plan::{LeftPage, LeftReason, Plan, PlanSource, PlanStep, SourceKind};
-use crate::repair::plan_file;
 use crate::types::PageId;
 
 /// Request of a repair, with its permissions. Only the directory is required: then every proven image is restored.
@@ -76,7 +76,7 @@ impl Proposal {
     /// # Errors
     /// When the file exists or lies in a directory that may belong to a cluster, or the system refuses.
     pub fn save(&self, file: &Path) -> Result<(), InspectError> {
-        Ok(plan_file::save(file, &self.plan, &self.examined.source.protected()?)?)
+        Ok(new_file::save(file, &self.plan, &self.examined.source.protected()?)?)
     }
 }
 

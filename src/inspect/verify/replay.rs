@@ -26,7 +26,7 @@ use crate::inspect::cluster_wal::refuse_without_wal;
 use crate::inspect::error::InspectError;
 use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 use crate::parsers::page::PageHeader;
-use crate::repair::scratch::scratch_file;
+use crate::repair::export::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::{Lsn, PageId};
 

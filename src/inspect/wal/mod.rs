@@ -9,7 +9,6 @@ pub mod follow;
 pub mod images;
 pub(crate) mod kept;
 pub mod names;
-pub(crate) mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;
 pub mod request;

@@ -26,7 +26,7 @@ use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::timeline::WalSegment;
-use crate::repair::scratch::scratch_file;
+use crate::repair::export::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 

@@ -8,7 +8,7 @@ use super::scalars::{BillPartWord, CertaintyJson, CertaintyWord, ImageCompressio
 use crate::analysis::plan::savings::{Remedy, Saving};
 use crate::analysis::plan::whatif::compression::CompressionRow;
 use crate::analysis::wal::bill::BillRow;
-use crate::analysis::wal::overview::Overview;
+use crate::analysis::wal::curve::Overview;
 use crate::output::figures::remedy_words;
 
 /// Fields of a saving, in the order of CSV.

@@ -10,11 +10,11 @@ use super::scalars::{
     CauseCode, DamageCode, EndKind as EndWord, ImageCompression, KeeperWord, LsnText, RunVerdictCode,
 };
 use crate::analysis::plan::kept::{Keeper, Kept};
-use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group::GroupRow;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::hidden_redo::RedoInForce;
 use crate::analysis::wal::relation_use::IndexMethod;
+use crate::analysis::wal::tail::CheckedRun;
 use crate::analysis::wal::walk::{Damage, DamageReason};
 use crate::cluster::names::RelationNames;
 use crate::cluster::wal::WalOrigin;

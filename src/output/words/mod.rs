@@ -2,10 +2,8 @@
 //! the enums are defined.
 
 pub mod cluster;
-mod damage;
 pub(in crate::output) mod doubt;
 mod evidence;
 mod reason;
 mod rebuild;
 pub mod rows;
-mod skipped;

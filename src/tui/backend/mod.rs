@@ -19,8 +19,8 @@ use super::facts::Progress;
 use crate::inspect::error::InspectError;
 use crate::output::escape::quoted;
 use crate::repair::export::ExportDir;
+use crate::repair::new_file;
 use crate::repair::plan::Plan;
-use crate::repair::plan_file;
 
 /// Time between two checks whether files have changed.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
@@ -163,7 +163,7 @@ fn write_all(name: &str, parts: &[(&str, &str)], protected: &[PathBuf]) -> Resul
 
 fn save_plan(plan: &Plan, protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
     let path = PathBuf::from(format!("{}.json", free_name("repair_plan", &["json"])));
-    plan_file::save(&path, plan, protected)?;
+    new_file::save(&path, plan, protected)?;
     Ok(absolute(&path))
 }
 

@@ -8,9 +8,8 @@ use crate::analysis::dwb::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::images::{PageVersion, VersionOf};
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
-use crate::output::colour::Paint;
 use crate::output::page_text::{write_header_difference, write_items};
-use crate::output::text::Layout;
+use crate::output::text::{Layout, Paint};
 use crate::tui::export::text_of;
 use crate::tui::facts::PageSheet;
 

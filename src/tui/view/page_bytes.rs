@@ -9,7 +9,7 @@ use super::{Body, Line, Look, Modifier, Span, State, Style, highlight};
 use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::analysis::pages::page_rows::PageItem;
 use crate::output::escape::ascii_or_dot;
-use crate::output::page_parts::part_at;
+use crate::output::hexdump::part_at;
 use crate::output::page_rows::RowDetail;
 use crate::output::page_text::{header_fields, version_title};
 use crate::tui::facts::PageSheet;
