@@ -136,7 +136,8 @@ impl RelationFiles {
         let mut blocks = BTreeMap::new();
         for file in &self.walk.files {
             let of_file = file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1));
-            *blocks.entry((file.rel, file.name.fork)).or_insert(0) += of_file;
+            let blocks = blocks.entry((file.rel, file.name.fork)).or_insert(0_u64);
+            *blocks = blocks.saturating_add(of_file);
         }
         blocks
     }
@@ -144,7 +145,7 @@ impl RelationFiles {
     /// Path of the file that holds a page, and where in it the page begins.
     pub(crate) fn locate(&self, page: PageId) -> (String, u64) {
         let (path, index) = self.paths.path_and_block(page);
-        (path.display().to_string(), u64::from(index) * u64::from(self.geometry.block_size))
+        (path.display().to_string(), u64::from(index).saturating_mul(u64::from(self.geometry.block_size)))
     }
 }
 
