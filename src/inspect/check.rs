@@ -117,7 +117,7 @@ impl Watch for () {
     }
 }
 
-/// What is found on the way, and what could not be read.
+/// Findings so far, and parts that could not be read.
 struct Remarks {
     findings: Vec<Finding>,
     coverage: Coverage,
@@ -235,7 +235,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     Ok(examined)
 }
 
-/// A cluster that was opened, and what is known before its pages are read.
+/// An opened cluster, and facts known before its pages are read.
 struct Opened<'a> {
     case: Case<'a>,
     slots: Vec<SlotRef>,

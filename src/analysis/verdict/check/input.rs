@@ -17,7 +17,7 @@ use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
-/// What earlier stages found.
+/// Results of earlier stages.
 pub(crate) struct Found<'a> {
     /// Pages that look wrong.
     pub suspects: BTreeMap<PageId, Suspicion>,
