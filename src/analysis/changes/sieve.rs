@@ -35,14 +35,22 @@ pub(crate) struct PageOnDisk {
     pub is_late: bool,
     /// A record that builds the page makes those before it needless.
     is_heap: bool,
-    /// Start of the newest record up to the LSN that builds it, if that is known.
+    /// Start of the newest record up to the LSN that builds it, if that is known and makes those before it needless.
     base_lsn: Option<Lsn>,
+    /// The same, whatever the records before it are worth.
+    built_lsn: Option<Lsn>,
 }
 
 impl PageOnDisk {
     /// The page with its newest record up to the LSN that builds it.
     pub fn built_at(self, bases: &FxHashMap<PageId, Lsn>) -> Self {
-        Self { base_lsn: bases.get(&self.page).copied().filter(|_| self.is_heap), ..self }
+        let built_lsn = bases.get(&self.page).copied();
+        Self { base_lsn: built_lsn.filter(|_| self.is_heap), built_lsn, ..self }
+    }
+
+    /// A record up to its LSN builds it after this one: nothing before that is left in it.
+    pub fn is_built_after(&self, lsn: Lsn) -> bool {
+        self.built_lsn.is_some_and(|built| built > lsn)
     }
 
     /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
@@ -57,6 +65,7 @@ impl PageOnDisk {
             is_late: names_xid_from(bytes, page.fork, next_xid),
             is_heap,
             base_lsn: None,
+            built_lsn: None,
         })
     }
 }

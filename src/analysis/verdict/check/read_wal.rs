@@ -49,12 +49,15 @@ impl SiftedPages {
     fn of(sieve: Sieve, history: &WalHistory) -> Self {
         let wanted = sieve.wanted();
         let (mut contradicted, waiting) = sieve.finish();
-        // What was removed meanwhile, or copied, is weighed record by record, unless the file was created after that.
-        let is_made = |page: &PageId| {
-            history.file_events(*page).last().is_some_and(|event| !matches!(event.what, LifeCycle::Created { .. }))
+        // What was removed meanwhile, or copied, is weighed record by record, unless the file was created or the page built after that.
+        let is_made = |own: &&PageOnDisk| {
+            let last = history.file_events(own.page).last();
+            last.is_some_and(|event| {
+                !matches!(event.what, LifeCycle::Created { .. }) && !own.is_built_after(event.start_lsn)
+            })
         };
         let all: FxHashSet<PageId> = wanted.pages().iter().map(|own| own.page).collect();
-        contradicted.extend(all.iter().copied().filter(is_made));
+        contradicted.extend(wanted.pages().iter().filter(is_made).map(|own| own.page));
         contradicted.sort_unstable();
         contradicted.dedup();
         Self { all, contradicted, waiting }
