@@ -37,7 +37,7 @@ pub(crate) struct PageOnDisk {
     is_heap: bool,
     /// Start of the newest record up to the LSN that builds it, if that is known and makes those before it needless.
     base_lsn: Option<Lsn>,
-    /// The same, whatever the records before it are worth.
+    /// That record, whatever those before it are worth.
     built_lsn: Option<Lsn>,
 }
 
