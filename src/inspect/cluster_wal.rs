@@ -70,7 +70,7 @@ impl WalSources {
             let all = WalSet::open(&paths, WalSetOptions { undisputed: true, ..options() })?;
             sources.all = Some(all);
         }
-        if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {
+        if let Some(set) = sources.most() {
             let mut told = Vec::new();
             note_set(set, NeededWal::by_replay(redo_lsn), &mut told, coverage);
             // Segments that wait to be written again and the like are in every pg_wal.
@@ -106,7 +106,7 @@ pub(crate) fn follow_timelines(
     wal: &WalSources,
 ) -> Result<(), InspectError> {
     let Some(tli) = control.map(ControlFile::timeline) else { return Ok(()) };
-    let history = wal.all.as_ref().or(wal.own.as_ref()).and_then(|set| set.history());
+    let history = wal.most().and_then(|set| set.history());
     for donor in donors {
         let path = donor.path().to_owned();
         donor.follow(tli, history).map_err(|why| InspectError::donor(&path, why))?;

@@ -165,7 +165,7 @@ fn buffer_of(examined: &Examination, jobs: usize, watch: &dyn Watch) -> BufferSh
 }
 
 fn wal_of(examined: &Examination) -> Vec<WalRun> {
-    let Some(set) = examined.wal.all.as_ref().or(examined.wal.own.as_ref()) else { return Vec::new() };
+    let Some(set) = examined.wal.most() else { return Vec::new() };
     let segment_size = set.geometry().wal_segment_size;
     let run = |range: std::ops::Range<usize>| {
         let segments = set.segments().get(range)?;

@@ -175,7 +175,7 @@ impl Examination {
 
     /// Where the images of pages are.
     pub(crate) fn image_files(&self) -> ImageFiles<'_> {
-        let wal = self.wal.all.as_ref().or(self.wal.own.as_ref());
+        let wal = self.wal.most();
         let built = &self.built.bytes;
         ImageFiles { dwb: &self.source.set, wal, donors: &self.donors, built, block_size: self.block_size }
     }

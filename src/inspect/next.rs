@@ -121,7 +121,7 @@ fn missing_begin(examined: &Examination, replay: &Replay) -> MissingSegments {
     // The first byte of the record says which segment is needed.
     let end = Lsn(redo_lsn.max(control.checkpoint_lsn).0.saturating_add(1));
     let wal = &examined.wal;
-    let names = wal.all.as_ref().or(wal.own.as_ref()).map(WalNames::of);
+    let names = wal.most().map(WalNames::of);
     names.unwrap_or_else(|| WalNames::without_files(control.geometry, control.timeline())).missing(redo_lsn, end)
 }
 
@@ -129,7 +129,7 @@ fn missing_begin(examined: &Examination, replay: &Replay) -> MissingSegments {
 fn missing_end(examined: &Examination, replay: &Replay) -> MissingSegments {
     let wal = &examined.wal;
     let written = replay.doubts.iter().filter_map(Doubt::written_until).max();
-    let (Some(set), Some((end, written))) = (wal.all.as_ref().or(wal.own.as_ref()), replay.end_lsn.zip(written)) else {
+    let (Some(set), Some((end, written))) = (wal.most(), replay.end_lsn.zip(written)) else {
         return MissingSegments::default();
     };
     WalNames::of(set).missing(end, written)

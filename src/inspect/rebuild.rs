@@ -100,7 +100,7 @@ fn carry_out(
 ) -> Result<ReplayReport, Option<BuildFailure>> {
     let data_dir = &request.data_dir;
     let failed = |error: &dyn std::error::Error| Some(BuildFailure::ReplayFailed { why: ErrorWords::of_other(error) });
-    let set = examined.wal.all.as_ref().or(examined.wal.own.as_ref());
+    let set = examined.wal.most();
     let Some((set, major)) = set.and_then(|set| Some((set, set.major()?))) else {
         return Err(failed(&RebuildError::UnknownMajor));
     };

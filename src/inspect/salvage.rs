@@ -177,7 +177,7 @@ fn read_wal(
         next_xid: control.map(|control| control.checkpoint.next_xid()),
         ..WalFacts::default()
     };
-    let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return Ok(facts) };
+    let Some(set) = sources.most() else { return Ok(facts) };
     let kept_bytes = request.kept_wal_bytes.unwrap_or(MAX_KEPT_BYTES);
     let walk = WalWalk { set, jobs: request.jobs.max(1), kept_bytes, watch };
     // Where pg_control is lost, the last checkpoint record names the redo point.
@@ -233,7 +233,7 @@ fn read_wal(
     facts.is_complete &= compared.newer == 0 && facts.trust == WalTrust::Proven;
     let (jobs, start_lsn, interrupt) = (walk.jobs, redo_lsn.unwrap_or_default(), Arc::clone(interrupt));
     let read_again = move |wanted: Arc<WantedPages>, (from_lsn, end_lsn): (Lsn, Lsn)| {
-        let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return PageLogs::new() };
+        let Some(set) = sources.most() else { return PageLogs::new() };
         let walk = WalWalk { set, jobs, kept_bytes: 0, watch: interrupt.as_ref() };
         let read = walk.read(&run, (start_lsn.max(from_lsn), end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
         // WAL that ends earlier than before would leave pages at an older state.

@@ -35,17 +35,19 @@ pub(crate) struct PageOnDisk {
     pub is_late: bool,
     /// A record that builds the page makes those before it needless.
     is_heap: bool,
-    /// Start of the newest record up to the LSN that builds it, if that is known and makes those before it needless.
-    base_lsn: Option<Lsn>,
-    /// That record, whatever those before it are worth.
+    /// Start of the newest record up to the LSN that builds it, if that is known.
     built_lsn: Option<Lsn>,
 }
 
 impl PageOnDisk {
     /// The page with its newest record up to the LSN that builds it.
     pub fn built_at(self, bases: &FxHashMap<PageId, Lsn>) -> Self {
-        let built_lsn = bases.get(&self.page).copied();
-        Self { base_lsn: built_lsn.filter(|_| self.is_heap), built_lsn, ..self }
+        Self { built_lsn: bases.get(&self.page).copied(), ..self }
+    }
+
+    /// The record that builds it, if that makes those before it needless.
+    fn base_lsn(&self) -> Option<Lsn> {
+        self.built_lsn.filter(|_| self.is_heap)
     }
 
     /// A record up to its LSN builds it after this one: nothing before that is left in it.
@@ -64,7 +66,6 @@ impl PageOnDisk {
             zeros,
             is_late: names_xid_from(bytes, page.fork, next_xid),
             is_heap,
-            base_lsn: None,
             built_lsn: None,
         })
     }
@@ -178,7 +179,7 @@ impl Sifted {
                 self.remade.insert(index);
             }
         }
-        if own.base_lsn.is_some_and(|base| record.start_lsn < base) {
+        if own.base_lsn().is_some_and(|base| record.start_lsn < base) {
             return;
         }
         // An image after the LSN of the page says nothing of it.
@@ -289,7 +290,7 @@ impl Sieve {
             }
             let is_before = change.end_lsn <= own.lsn;
             let builds = change.image.is_some() || change.is_init;
-            state.has_base |= builds && own.base_lsn == Some(change.start_lsn);
+            state.has_base |= builds && own.base_lsn() == Some(change.start_lsn);
             let list = if is_before { &mut state.before } else { &mut state.after };
             let bytes = list.bytes();
             if builds && is_before && own.is_heap {
@@ -366,7 +367,7 @@ impl Sieve {
             let all = before.unpacked(page).zip(after.unpacked(page));
             all.is_some_and(|(before, after)| against_records(page, &before, &after, is_new) == Fit::Fits)
         };
-        let lacks_base = own.base_lsn.is_some() && !state.has_base;
+        let lacks_base = own.base_lsn().is_some() && !state.has_base;
         let fits = is_needless && !lacks_base
             || own.page.fork != ForkNumber::Main
             || !lacks_base && self.disk.read(own).filter(is_sound).is_some_and(agrees);

@@ -84,8 +84,4 @@ impl Case<'_> {
     pub(crate) fn lacks_checksums(&self) -> bool {
         self.control.is_some() && !self.has_checksums
     }
-
-    pub(crate) fn may_be_running(&self) -> bool {
-        self.server.may_be_running()
-    }
 }

@@ -403,7 +403,7 @@ fn predict(
 ) -> Outlook {
     let given = StartConditions {
         scope: case.scope,
-        may_be_running: case.may_be_running(),
+        may_be_running: case.server.may_be_running(),
         has_dwb: case.uses_dwb,
         applies_first: case.applies_first,
         checksums: case.has_checksums,

@@ -1,8 +1,7 @@
 //! WAL as a user has it: data directories, archives, single files, tar, standard input, compressed or not. [`WalSet`] puts
 //! the segments into order and says what is odd; [`SegmentBytes`] reads one of them.
 //!
-//! `sources` reads what was named (`paths`, `directory`, `archive`, `once`) into `candidates`, and `choose` keeps one file for each
-//! segment.
+//! `directory` and `archive` read what was named into `candidates`, and `choose` keeps one file for each segment.
 //!
 //! Memory: at most some 13 MiB for each segment that is read at a time, for each layer of compression ([`MAX_LAYERS`],
 //! [`DEFAULT_WINDOW_BYTES`]), and some 300 bytes for each segment that was found.

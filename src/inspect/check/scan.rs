@@ -238,7 +238,7 @@ fn read_pages(
     told: &ScanWatch<'_>,
     coverage: &mut Coverage,
 ) -> Scanned {
-    let may_be_running = case.may_be_running();
+    let may_be_running = case.server.may_be_running();
     let total: u64 = files.walk.files.iter().map(|file| file.size_bytes).sum();
     let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
     let options = ScanOptions {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::watch::StageClock;
 use super::{ActionSender, Backend, FileStamps, WorkError, export, hand_over, lock, write_all};
+use crate::inspect::check::Stage;
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
@@ -48,7 +49,7 @@ impl InnodbBackend {
         *lock(&self.stamps) = FileStamps::of(self.paths());
         let (clock, time) = (StageClock::default(), now_text());
         let watch = |done, total| {
-            let left_s = clock.left_s("check", done, total);
+            let left_s = clock.left_s(Stage::Scan, done, total);
             let what = if total == 0 { "reading the doublewrite buffer" } else { "checking every page" };
             sender.progress(Action::Progressed, Progress { what, done, total, step: None, left_s });
             if self.is_left.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

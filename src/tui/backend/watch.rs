@@ -21,10 +21,10 @@ const MAX_TOLD: usize = 20_000;
 
 /// The present stage, and its beginning.
 #[derive(Default)]
-pub(super) struct StageClock(Mutex<Option<(&'static str, Instant)>>);
+pub(super) struct StageClock(Mutex<Option<(Stage, Instant)>>);
 
 impl StageClock {
-    pub(super) fn left_s(&self, stage: &'static str, done: u64, total: u64) -> Option<u64> {
+    pub(super) fn left_s(&self, stage: Stage, done: u64, total: u64) -> Option<u64> {
         let mut begun = lock(&self.0);
         let since = match *begun {
             Some((current, since)) if current == stage => since,
@@ -83,7 +83,7 @@ impl Watch for ScreenWatch<'_> {
             Stage::Replay => "rebuilding pages by replay in a sandbox",
         };
         let step = self.stages.iter().position(|one| *one == stage).map(|at| (at + 1, self.stages.len()));
-        let left_s = self.clock.left_s(what, done, total);
+        let left_s = self.clock.left_s(stage, done, total);
         self.sender.progress(Action::Progressed, Progress { what, done, total, step, left_s });
         self.tell(&mut lock(&self.known));
         if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -109,7 +109,7 @@ impl WalRead {
         // Where no checksum protects pages, what records put into them is kept.
         history.changes = (!case.has_checksums).then(|| ChangeLog::of(interest.pages().len()));
         let mut replay = case.replay.clone();
-        if case.may_be_running() {
+        if case.server.may_be_running() {
             replay.doubts.push(Doubt::MayBeRunning);
         }
         Self { replay, history, interest, zeroed, needed, sifted: None, coverage: Coverage::default() }
