@@ -134,6 +134,7 @@ pub(crate) fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// Runs `parser` over `buf` and reports a failure with the structure's name and the absolute offset of the field.
 /// `base` is the offset of `buf[0]` in the file. Bytes left over are not examined.
+#[inline]
 pub(crate) fn decode_at<'a, T>(
     structure: &'static str,
     base: u64,

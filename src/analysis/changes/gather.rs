@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::events::{BlockEvent, FileEvent, Touch, clears_map_bits};
 use super::history::Interest;
 use super::made::Made;
-use super::needed::{Needed, ZeroedPages};
+use super::needed::Needed;
 use super::next_change::NextChange;
 use super::page_chain::PageChange;
 use super::prepared_xacts::XactOutcome;
@@ -59,7 +59,6 @@ pub(crate) struct Gathered {
     /// Tablespaces and databases that were made.
     pub(crate) made: Made,
     pub(crate) needed: Option<Needed>,
-    pub(crate) zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records, by index; collected only if requested.
     pub(crate) changes: Option<Vec<(usize, PageChange)>>,
     /// What the pages of a sieve are sifted by.
@@ -123,9 +122,8 @@ impl<'a> Gather<'a> {
         Self { interest, block_size, keep, room, spill: None, restorer: None, gathered, is_incomplete: false }
     }
 
-    /// Also notes pages that recovery needs on disk, and zeroed pages that had content, as far as those are asked for.
-    pub(crate) fn with(mut self, needed: Option<&Needed>, zeroed: Option<&ZeroedPages>) -> Self {
-        self.gathered.zeroed = zeroed.map(ZeroedPages::begin);
+    /// Also notes pages that recovery needs on disk, if that is asked for.
+    pub(crate) fn with_needed(mut self, needed: Option<&Needed>) -> Self {
         self.gathered.needed = needed.map(Needed::begin);
         self
     }
@@ -168,8 +166,7 @@ impl<'a> Gather<'a> {
             _ => {}
         }
         self.note_xid(record.header.xid);
-        let Gathered { needed, zeroed, .. } = &self.gathered;
-        let is_asked = needed.is_some() || zeroed.is_some() || !self.interest.is_empty();
+        let is_asked = self.gathered.needed.is_some() || !self.interest.is_empty();
         if record.layout.block_count == 0 || !is_asked {
             return known;
         }
@@ -177,9 +174,6 @@ impl<'a> Gather<'a> {
         for (block_id, block) in record.block_heads() {
             if let Some(needed) = &mut self.gathered.needed {
                 needed.add_block(record, block_id, &block);
-            }
-            if let Some(zeroed) = &mut self.gathered.zeroed {
-                zeroed.add_block(record, &block);
             }
             concerns |= self.interest.has_relation(block.rel);
         }
@@ -396,7 +390,6 @@ impl<'a> Gather<'a> {
         let Some(spill) = &mut self.spill else { return false };
         let full = std::mem::take(&mut self.gathered);
         self.gathered.needed = full.needed.as_ref().map(Needed::begin);
-        self.gathered.zeroed = full.zeroed.as_ref().map(ZeroedPages::begin);
         self.gathered.changes = full.changes.as_ref().map(|_| Vec::new());
         self.gathered.sifted = full.sifted.as_ref().map(Sifted::next);
         self.gathered.ends = full.ends.as_ref().map(|_| Vec::new());

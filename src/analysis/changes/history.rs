@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::gather::{Gather, Gathered};
 use super::made::Made;
-use super::needed::{Needed, ZeroedPages};
+use super::needed::Needed;
 use super::next_change::NextChange;
 use super::page_chain::ChangeLog;
 use super::prepared_xacts::XactEnds;
@@ -60,8 +60,6 @@ pub struct WalHistory {
     pub is_minimal: bool,
     /// Pages that recovery needs on disk; collected only if requested.
     pub needed: Option<Needed>,
-    /// Which pages that are all zero had content; collected only where it is asked for.
-    pub zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records; kept only if requested.
     pub changes: Option<ChangeLog>,
     /// Sorts out pages that nothing contradicts.
@@ -110,12 +108,11 @@ impl WalHistory {
         let keep = if interest.is_empty() { Keep::Heads } else { Keep::Blocks };
         let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
         let needed = self.needed.as_ref().map(Needed::begin);
-        let zeroed = self.zeroed.as_ref().map(ZeroedPages::begin);
         let (room, changes, details) = (self.room, self.changes.is_some(), self.ends.is_some());
         let sieve = self.sieve.as_ref().map(Sieve::wanted);
         let begin = |_| {
             let gather = Gather::new(interest, block_size, keep, room);
-            let gather = gather.with(needed.as_ref(), zeroed.as_ref());
+            let gather = gather.with_needed(needed.as_ref());
             gather.with_changes(changes).with_details(details).with_sieve(sieve.as_ref())
         };
         let mut open = None;
@@ -127,7 +124,7 @@ impl WalHistory {
             let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
             let mut spill = |gathered| self.put(gathered, &mut open);
             let gather = Gather::new(interest, block_size, Keep::Blocks, room);
-            let gather = gather.with(needed.as_ref(), zeroed.as_ref());
+            let gather = gather.with_needed(needed.as_ref());
             let gather = gather.with_changes(changes).with_details(details).with_sieve(sieve.as_ref());
             let gather = gather.spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
@@ -189,9 +186,6 @@ impl WalHistory {
         self.levels.extend(gathered.levels);
         self.made.append(gathered.made);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
-            whole.append(part);
-        }
-        if let Some((whole, part)) = self.zeroed.as_mut().zip(gathered.zeroed) {
             whole.append(part);
         }
         // The first stretch continues the last one before, however many pages lie between.

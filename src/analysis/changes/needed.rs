@@ -1,13 +1,8 @@
 //! Blocks that replay changes without having built them first: what it needs to find on disk.
-//! Also here: zero-filled pages that should not be: records from before the redo point change them, so they had content,
-//! and a checkpoint had written it. Most zero-filled pages were never used, and no record names them.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
 
-use roaring::RoaringBitmap;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
@@ -16,7 +11,7 @@ use crate::parsers::page::is_all_zero;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::record::Record;
-use crate::types::{BlockNumber, ForkNumber, Lsn, Oid, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
 /// Pages that are listed one by one when they are missing.
 const MAX_MISSING: usize = 100_000;
@@ -131,6 +126,13 @@ impl Needed {
         })
     }
 
+    /// True for a page that is there in the end and that the first of these records builds, whatever is on disk.
+    pub(crate) fn builds(&self, page: PageId) -> bool {
+        let Ok(code) = u8::try_from(page.fork.code()) else { return false };
+        let is_in = |blocks: &BlockSet| blocks.contains(page.rel, code, page.block);
+        is_in(&self.seen) && !is_in(&self.changed) && !is_in(&self.granted)
+    }
+
     /// The blocks that recovery changes or expects and that are missing or zero-filled, with the fault of
     /// each. Unreadable parts, and parts beyond the limits, is added to `coverage`.
     pub fn missing(
@@ -177,56 +179,6 @@ impl Needed {
             found.insert(page, suspicion);
         }
         found
-    }
-}
-
-pub(crate) const MAX_ZEROED: usize = 100_000;
-
-/// Pages of main forks that are all zero on disk, and which of them records name.
-#[derive(Debug, Default)]
-pub struct ZeroedPages {
-    redo_lsn: Lsn,
-    blocks: Arc<FxHashMap<RelFileLocator, RoaringBitmap>>,
-    named: FxHashSet<PageId>,
-}
-
-impl ZeroedPages {
-    /// Zero-filled blocks of main forks; records after `redo_lsn` prove nothing about them. `None` if empty.
-    pub fn of(zeroed: &[(RelFileLocator, Range<BlockNumber>)], redo_lsn: Lsn) -> Option<Self> {
-        let mut blocks: FxHashMap<RelFileLocator, RoaringBitmap> = FxHashMap::default();
-        for (rel, range) in zeroed {
-            blocks.entry(*rel).or_default().insert_range(range.clone());
-        }
-        (!blocks.is_empty()).then(|| Self { redo_lsn, blocks: Arc::new(blocks), named: FxHashSet::default() })
-    }
-
-    /// Copy of the pages, for later records that will be [appended](Self::append).
-    pub(crate) fn begin(&self) -> Self {
-        Self { redo_lsn: self.redo_lsn, blocks: Arc::clone(&self.blocks), named: FxHashSet::default() }
-    }
-
-    /// Adds what the records after these said.
-    pub(crate) fn append(&mut self, next: Self) {
-        self.named.extend(next.named);
-    }
-
-    /// Adds what a record says of one block.
-    #[inline]
-    pub(crate) fn add_block(&mut self, record: &Record<'_>, block: &BlockHead) {
-        let Some(blocks) = self.blocks.get(&block.rel) else { return };
-        let is_asked = record.start_lsn < self.redo_lsn && blocks.contains(block.block);
-        let Some(page) = block.page_id().filter(|page| is_asked && page.fork == ForkNumber::Main) else { return };
-        let is_image = block.has_image_to_apply(record.major);
-        if is_image || !record.kind().is_hint() {
-            self.named.insert(page);
-        }
-    }
-
-    /// The pages that records name, by identity.
-    pub fn named(&self) -> Vec<PageId> {
-        let mut named: Vec<PageId> = self.named.iter().copied().collect();
-        named.sort_unstable();
-        named
     }
 }
 

@@ -73,6 +73,8 @@ struct Touched {
     lacks_of: u32,
     has_record: bool,
     is_beyond_end: bool,
+    /// It has no LSN, and a record before the redo point changes it or holds an image of it.
+    had_content: bool,
     is_in_replay: bool,
     /// The first of these neither has an image of it nor builds it.
     begins_without_image: bool,
@@ -220,6 +222,7 @@ impl WalPages {
                         known.lacks_of = later.lacks_of;
                     }
                     known.has_record |= later.has_record;
+                    known.had_content |= later.had_content;
                     known.is_made_in_replay |= later.is_made_in_replay;
                     if !known.is_in_replay {
                         known.is_in_replay = later.is_in_replay;
@@ -301,6 +304,14 @@ impl WalPages {
             && self.removals_of(page).all(is_settled)
     }
 
+    /// The pages without an LSN that records before the redo point name, by identity. Most such pages were never used, and no record names them.
+    pub fn emptied(&self) -> Vec<PageId> {
+        let emptied = self.touched.iter().filter(|(_, touched)| touched.is_some_and(|touched| touched.had_content));
+        let mut pages: Vec<PageId> = emptied.map(|(page, _)| *page).collect();
+        pages.sort_unstable();
+        pages
+    }
+
     /// The pages that are there and that a record names, by identity.
     pub fn pages(&self) -> Vec<Provable> {
         let still = |page: PageId, lsn: Lsn| (lsn.is_valid() && !self.is_removed_since(page, lsn)).then_some(lsn);
@@ -345,8 +356,12 @@ impl PartOfWal<'_> {
             PageHead::Nothing => None,
         });
         let Some(known) = known else { return };
-        let builds = head.will_init() || head.has_image_to_apply(record.major);
-        if record.start_lsn >= self.replay_from {
+        let has_image = head.has_image_to_apply(record.major);
+        let builds = head.will_init() || has_image;
+        if record.start_lsn < self.replay_from {
+            let is_empty = page.fork == ForkNumber::Main && !known.is_beyond_end && !known.page_lsn.is_valid();
+            known.had_content |= is_empty && (has_image || !record.kind().is_hint());
+        } else {
             let rmgr_id = record.header.rmgr_id;
             known.is_made_in_replay |= head.will_init() || builds && rmgr_id == RM_XLOG && !record.kind().is_hint();
             if !std::mem::replace(&mut known.is_in_replay, true) {

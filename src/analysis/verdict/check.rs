@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use roaring::RoaringBitmap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::input::CheckProgress;
@@ -23,7 +24,7 @@ use super::case::Case;
 use super::outlook::{Outlook, StartConditions};
 use super::survey::{Context, PageReport};
 use crate::analysis::changes::history::{Interest, WalHistory};
-use crate::analysis::changes::needed::{MAX_ZEROED, Needed, Suspicion, ZeroedPages};
+use crate::analysis::changes::needed::{Needed, Suspicion};
 use crate::analysis::changes::sieve::{PageOnDisk, Sieve};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slot_facts::WritePath;
@@ -33,7 +34,7 @@ use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::cluster_condition::Obstacle;
 use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::start::missing_wal::WalNames;
-use crate::analysis::start::replay::Replay;
+use crate::analysis::start::replay::{Recovery, Replay};
 use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;
@@ -75,17 +76,25 @@ pub(crate) fn check(case: &Case<'_>, donors: &mut [Donor], found: Found<'_>, wat
         // Where an older copy has content that nothing removed since, zeros are damage, even if no record is left of it.
         suspects.extend(zeroed_suspects(&zeroed, &suspects, &mut coverage));
     }
-    let zeroed = case.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&zeroed, redo_lsn));
-    let question = first_question(case, &suspects, &slots);
     let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !impossible.contains_key(&page);
+    let may_wait = donors.is_empty() && scope == Scope::All && case.replay.recovery == Recovery::Crash;
+    // After a crash pages are named that replay will make. Only of others does older WAL say more.
+    let waits = |page: &PageId, suspicion: &Suspicion| {
+        let is_absent = matches!(suspicion, Suspicion::Zeroed | Suspicion::BeyondEnd);
+        may_wait && is_absent && named.contains_key(page) && is_plain(*page) && !proofs.wrong.contains_key(page)
+    };
+    let (waiting, mut suspects): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        suspects.into_iter().partition(|(page, suspicion)| waits(page, suspicion));
+    let question = first_question(case, &suspects, &slots);
     let may_sift = |page: PageId| is_plain(page) && !suspects.contains_key(&page);
     let sieve = if donors.is_empty() && scope == Scope::All { sieve(proofs, case, &may_sift) } else { None };
-    let question = WalQuestion { zeroed, sieve, ..question };
+    let question = WalQuestion { sieve, ..question };
     let read = if progress.is_broken_off() {
+        suspects.extend(waiting);
         WalRead::nothing(case, question)
     } else {
         let first = read_wal(case, question, &progress);
-        let mut further = find_further(&first, case);
+        let mut further = find_further(&first, case, (&zeroed, proofs));
         coverage.append_once(further.coverage);
         // Slots and older copies are images, too, and links name pages.
         let has_donors = !donors.is_empty();
@@ -96,6 +105,9 @@ pub(crate) fn check(case: &Case<'_>, donors: &mut [Donor], found: Found<'_>, wat
         let sifted = sift(plain, &first, case, &progress);
         let touched = others.into_iter().map(|own| own.page).chain(sifted).chain(further.contradicted);
         further.suspects.extend(touched.map(|page| (page, Suspicion::Differs)));
+        let needed = first.needed.as_ref().filter(|_| first.replay.can_begin);
+        let is_made = |page: PageId| needed.is_some_and(|needed| needed.builds(page));
+        further.suspects.extend(waiting.into_iter().filter(|(page, _)| !is_made(*page)));
         if further.suspects.is_empty() {
             first
         } else {
@@ -148,9 +160,14 @@ pub(crate) fn check(case: &Case<'_>, donors: &mut [Donor], found: Found<'_>, wat
     CheckReport { replay, pages, slots, outlook, history, interest, coverage }
 }
 
+/// Blocks of a main fork that are all zero.
+type ZeroedRange = (RelFileLocator, Range<BlockNumber>);
+
+const MAX_ZEROED: usize = 100_000;
+
 /// Pages of zeros that nobody suspects yet.
 fn zeroed_suspects(
-    zeroed: &[(RelFileLocator, Range<BlockNumber>)],
+    zeroed: &[ZeroedRange],
     suspects: &BTreeMap<PageId, Suspicion>,
     coverage: &mut Coverage,
 ) -> Vec<(PageId, Suspicion)> {
@@ -166,6 +183,16 @@ fn zeroed_suspects(
         coverage.skip(SkippedPart::MorePagesZeroed, SkipReason::TooManyZeroed { limit: MAX_ZEROED });
     }
     found
+}
+
+/// Those of the pages that are all zero.
+fn all_zero(pages: &[PageId], zeroed: &[ZeroedRange]) -> Vec<PageId> {
+    let mut blocks: FxHashMap<RelFileLocator, RoaringBitmap> = FxHashMap::default();
+    for (rel, range) in zeroed {
+        blocks.entry(*rel).or_default().insert_range(range.clone());
+    }
+    let is_zero = |page: &&PageId| blocks.get(&page.rel).is_some_and(|blocks| blocks.contains(page.block));
+    pages.iter().filter(is_zero).copied().collect()
 }
 
 /// Has the donors find the pages under suspicion, as far as they must be read from their beginning for that.
@@ -299,7 +326,7 @@ fn sieve(proofs: &Proofs, case: &Case<'_>, may_sift: &dyn Fn(PageId) -> bool) ->
 
 /// Finds missing pages that recovery needs, zeroed pages that had content, and where no checksum protects them all that replay
 /// touches.
-fn find_further(read: &WalRead, case: &Case<'_>) -> Further {
+fn find_further(read: &WalRead, case: &Case<'_>, (zeroed, proofs): (&[ZeroedRange], &Proofs)) -> Further {
     let mut coverage = Coverage::default();
     let (pages, block_size) = (&case.pages, case.files.block_size);
     let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
@@ -329,7 +356,8 @@ fn find_further(read: &WalRead, case: &Case<'_>) -> Further {
     if count >= MAX_TOUCHED {
         coverage.skip(SkippedPart::MorePagesTouched, SkipReason::TooManyTouched { limit: MAX_TOUCHED });
     }
-    let zeroed = read.zeroed.as_ref().filter(|_| read.replay.can_begin).map_or_else(Vec::new, ZeroedPages::named);
+    let emptied = if read.replay.can_begin { proofs.emptied.as_slice() } else { &[] };
+    let zeroed = all_zero(emptied, zeroed);
     if zeroed.len() > MAX_ZEROED {
         coverage.skip(SkippedPart::MorePagesZeroed, SkipReason::TooManyZeroed { limit: MAX_ZEROED });
     }

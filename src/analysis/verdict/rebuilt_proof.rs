@@ -213,11 +213,12 @@ pub struct Proofs {
     /// Pages that are what WAL makes of them.
     pub whole: FxHashSet<PageId>,
     pub wrong: BTreeMap<PageId, Disproof>,
-    /// Where no checksum protects pages: start of the newest record from the redo point on, up to the LSN of the page, that builds
-    /// it without reading it.
-    pub bases: FxHashMap<PageId, Lsn>,
+    /// Pages without an LSN that records before the redo point change, or hold images of.
+    pub emptied: Vec<PageId>,
     /// Where no checksum protects pages: those that are there and that records from the redo point on name.
     pub touched: Vec<PageId>,
+    /// Start of the newest record up to the LSN of such a page that builds it without reading it.
+    pub bases: FxHashMap<PageId, Lsn>,
     /// Function that fails because of findings other than pages.
     pub obstacle: Option<Obstacle>,
     /// WAL from elsewhere has another history.

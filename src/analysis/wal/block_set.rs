@@ -35,6 +35,11 @@ impl BlockSet {
         new
     }
 
+    pub(crate) fn contains(&self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) -> bool {
+        let index = self.indexes.get(&(rel, fork_code));
+        index.and_then(|index| self.bitmaps.get(*index)).is_some_and(|(_, bitmap)| bitmap.contains(block))
+    }
+
     pub fn remove(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
         let Some(index) = self.indexes.get(&(rel, fork_code)) else { return };
         if self.bitmaps.get_mut(*index).is_some_and(|(_, bitmap)| bitmap.remove(block)) {

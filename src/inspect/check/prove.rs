@@ -112,16 +112,23 @@ impl<'a> Prover<'a> {
     fn find_lost_writes(&mut self, remarks: &mut Remarks) -> Result<(), SkipReason> {
         let case = self.case;
         let (Some(set), Some(redo_lsn)) = (case.wal.most(), case.replay.redo_lsn) else { return Ok(()) };
-        if case.server.may_be_running() {
-            return Ok(());
-        }
         // Checksums tell of pages that are not what they were written as.
         let end_lsn = if case.lacks_checksums() { Lsn(u64::MAX) } else { redo_lsn };
         let bounds = self.bounds(end_lsn);
         let progress = ProofProgress::new(Stage::Wal, self.watch, wal_bytes(set));
-        let known = self.read_all(set, bounds, SkippedPart::LostWrites, &progress, remarks)?;
+        // A server has some of its files still to write.
+        let is_stopped = !case.server.may_be_running();
+        let part = SkippedPart::LostWrites;
+        let known = match is_stopped {
+            true => self.read_all(set, bounds, part, &progress, remarks)?,
+            false => self.read_wal(set, bounds, part, &progress, (&mut |_| {}, remarks))?,
+        };
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
+        }
+        self.proofs.emptied = known.emptied();
+        if !is_stopped {
+            return Ok(());
         }
         self.find_prepared(set, &known, redo_lsn, remarks)?;
         let is_wanted = |page: PageId| match case.scope {
@@ -132,11 +139,9 @@ impl<'a> Prover<'a> {
         let mut foreign = Vec::new();
         let keeps_bases = case.lacks_checksums();
         for provable in known.pages() {
-            if let Some(base_lsn) = provable.base_lsn.filter(|lsn| keeps_bases && *lsn >= redo_lsn) {
-                self.proofs.bases.insert(provable.page, base_lsn);
-            }
             if keeps_bases && known.is_in_replay(provable.page, false) {
                 self.proofs.touched.push(provable.page);
+                self.proofs.bases.extend(provable.base_lsn.map(|base_lsn| (provable.page, base_lsn)));
             }
             let is_suspect = provable.lacks.is_some() || provable.is_foreign;
             let page = provable.page;
@@ -321,6 +326,7 @@ impl<'a> Prover<'a> {
     fn prove_all(&mut self, options: &ReplayOptions, remarks: &mut Remarks) -> Result<(), SkipReason> {
         let case = self.case;
         if case.server.may_be_running() {
+            self.find_lost_writes(remarks)?;
             return Err(SkipReason::ServerMayRun);
         }
         let Some(set) = case.wal.most() else {
@@ -332,6 +338,7 @@ impl<'a> Prover<'a> {
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
+        self.proofs.emptied = known.emptied();
         if let Some(redo_lsn) = case.replay.redo_lsn {
             self.find_prepared(set, &known, redo_lsn, remarks)?;
         }

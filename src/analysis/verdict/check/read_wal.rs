@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::input::{CheckProgress, Stage};
 use crate::analysis::changes::history::{Interest, WalHistory};
-use crate::analysis::changes::needed::{Needed, Suspicion, ZeroedPages};
+use crate::analysis::changes::needed::{Needed, Suspicion};
 use crate::analysis::changes::page_chain::ChangeLog;
 use crate::analysis::changes::sieve::{PageOnDisk, Sieve};
 use crate::analysis::dwb::slot_facts::WritePath;
@@ -27,8 +27,6 @@ use crate::types::{PageId, RelFileLocator};
 pub(super) struct WalQuestion {
     /// Pages and relations to collect everything about.
     pub(super) interest: Interest,
-    /// Which of these pages of zeros had content.
-    pub(super) zeroed: Option<ZeroedPages>,
     pub(super) needed: Option<Needed>,
     /// Pages that no checksum protects, to be sifted.
     pub(super) sieve: Option<Sieve>,
@@ -69,8 +67,6 @@ pub(super) struct WalRead {
     /// History of the pages of `interest`.
     pub(super) history: WalHistory,
     pub(super) interest: Interest,
-    /// Which pages of zeros had content, if that was asked.
-    pub(super) zeroed: Option<ZeroedPages>,
     /// Pages that recovery needs on disk, if requested.
     pub(super) needed: Option<Needed>,
     /// What was sifted, if that was asked and WAL has no gap.
@@ -103,7 +99,7 @@ impl WalQuestion {
 
 impl WalRead {
     pub(super) fn nothing(case: &Case<'_>, question: WalQuestion) -> Self {
-        let WalQuestion { interest, zeroed, needed, .. } = question;
+        let WalQuestion { interest, needed, .. } = question;
         let mut history = WalHistory::new(&interest);
         history.is_minimal = case.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         // Where no checksum protects pages, what records put into them is kept.
@@ -112,7 +108,7 @@ impl WalRead {
         if case.server.may_be_running() {
             replay.doubts.push(Doubt::MayBeRunning);
         }
-        Self { replay, history, interest, zeroed, needed, sifted: None, coverage: Coverage::default() }
+        Self { replay, history, interest, needed, sifted: None, coverage: Coverage::default() }
     }
 }
 
@@ -120,14 +116,13 @@ impl WalRead {
 pub(super) fn read_wal(case: &Case<'_>, mut question: WalQuestion, progress: &CheckProgress<'_>) -> WalRead {
     let sieve = question.sieve.take();
     sieve.iter().for_each(|sieve| question.interest.add_sieved(sieve.wanted().pages()));
-    let WalRead { mut replay, mut history, interest, zeroed, needed, mut coverage, .. } =
-        WalRead::nothing(case, question);
-    (history.zeroed, history.needed, history.sieve) = (zeroed, needed, sieve);
+    let WalRead { mut replay, mut history, interest, needed, mut coverage, .. } = WalRead::nothing(case, question);
+    (history.needed, history.sieve) = (needed, sieve);
     let mut is_read = true;
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
-    // Where nothing is wrong with any page, and none is all zero, older WAL has nothing to say.
-    let is_wanted = !interest.is_empty() || history.zeroed.is_some() || replay.redo_lsn.is_none();
+    // Where nothing is wrong with any page, older WAL has nothing more to say.
+    let is_wanted = !interest.is_empty() || replay.redo_lsn.is_none();
     if let Some(set) = case.wal.most().filter(|_| is_wanted) {
         for error in read_before(set, replay.redo_lsn, &mut history, &interest, case.jobs, &watch) {
             coverage.skip(SkippedPart::WalBeforeRedo, error);
@@ -161,8 +156,7 @@ pub(super) fn read_wal(case: &Case<'_>, mut question: WalQuestion, progress: &Ch
         coverage.skip(SkippedPart::RestOfWal, SkipReason::NoRoomForRecords { from });
     }
     let needed = history.needed.take();
-    let zeroed = history.zeroed.take();
-    WalRead { replay, history, interest, zeroed, needed, sifted, coverage }
+    WalRead { replay, history, interest, needed, sifted, coverage }
 }
 
 /// How often WAL is read at most. Pages that are left then are judged with all that is known of them.
